@@ -1,0 +1,40 @@
+# Everything runs in .venv, made on first use and again when its inputs change.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+OUTPUT ?= results/paper
+
+.PHONY: help setup reproduce test lint bench clean
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.venv/.base: pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "batchlaw needs Python 3.11 or newer, got $$($(PYTHON) --version 2>&1); set PYTHON=..." >&2; exit 2; }
+	$(PYTHON) -m venv --clear .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@touch $@
+
+.venv/.dev: .venv/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	@touch $@
+
+setup: .venv/.base  ## make .venv with batchlaw in it
+
+reproduce: .venv/.base  ## the paper's four experiments at full size (OUTPUT=results/paper)
+	$(BIN)/batchlaw reproduce --output-dir $(OUTPUT)
+
+test: .venv/.dev  ## all tests
+	$(BIN)/python -m pytest
+
+lint: .venv/.dev  ## style and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/.base  ## speed against a plain NumPy port, measured in one run
+	$(BIN)/python benchmarks/speed.py
+
+clean:  ## remove the environment, results and caches
+	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,49 @@
+"""Which updates of an SGD run deserve the samples?
+
+``import batchlaw as bl``: a problem and a learning-rate schedule give the influence of
+every update; influence gives batch sizes; solvers and simulators give their risk.
+"""
+
+from batchlaw._version import __version__
+from batchlaw.allocation import (
+    allocate,
+    effective_batch,
+    effective_fluctuation,
+    schedule_families,
+)
+from batchlaw.exact import one_pass_risk
+from batchlaw.influence_weights import influence, influence_proxy
+from batchlaw.problem import Problem
+from batchlaw.procedures import gradient_descent, multi_pass_sgd, one_pass_sgd
+from batchlaw.rates import constant, cosine, linear, polynomial, step, wsd
+from batchlaw.risk import Risk
+from batchlaw.simulate import (
+    simulate_gradient_descent,
+    simulate_multi_pass,
+    simulate_one_pass,
+)
+
+__all__ = [
+    "Problem",
+    "Risk",
+    "__version__",
+    "allocate",
+    "constant",
+    "cosine",
+    "effective_batch",
+    "effective_fluctuation",
+    "gradient_descent",
+    "influence",
+    "influence_proxy",
+    "linear",
+    "multi_pass_sgd",
+    "one_pass_risk",
+    "one_pass_sgd",
+    "polynomial",
+    "schedule_families",
+    "simulate_gradient_descent",
+    "simulate_multi_pass",
+    "simulate_one_pass",
+    "step",
+    "wsd",
+]

@@ -1,0 +1,133 @@
+"""Validators for the public edge: one line that says what, what was needed, what came."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+# Beyond 2^53 a float64 no longer holds every integer, and budgets would drift.
+LARGEST_COUNT = 2**53
+
+
+def count(name: str, value: Any, minimum: int = 1) -> int:
+    """An integer of at least ``minimum``; floats with an integer value pass (1e6)."""
+    try:
+        whole = int(value) if isinstance(value, float) and value.is_integer() else None
+        number = operator.index(value) if whole is None else whole
+    except TypeError:
+        raise ValueError(f"{name} must be a whole number, got {value!r}") from None
+    if isinstance(value, bool) or not minimum <= number <= LARGEST_COUNT:
+        raise ValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
+    return number
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """A finite number inside the given bounds."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be a number, got {value!r}") from None
+    needs = [
+        (above is not None and not number > above, f"above {above}"),
+        (at_least is not None and not number >= at_least, f"at least {at_least}"),
+        (at_most is not None and not number <= at_most, f"at most {at_most}"),
+        (not math.isfinite(number), "finite"),
+    ]
+    for broken, need in needs:
+        if broken:
+            raise ValueError(f"{name} must be {need}, got {value!r}")
+    return number
+
+
+def choice(name: str, value: str, options: tuple[str, ...]) -> str:
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(options)}, got {value!r}")
+    return value
+
+
+def vector(name: str, values: ArrayLike, *, positive: bool = False) -> FloatArray:
+    """A non-empty one-dimensional array of finite numbers, none negative (or all positive)."""
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers") from None
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} must be a non-empty vector, got shape {array.shape}")
+    low = array <= 0.0 if positive else array < 0.0
+    for bad, need in ((~np.isfinite(array), "finite"), (low, "positive" if positive else ">= 0")):
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise ValueError(f"{name} must be {need}, got {array[at]} at position {at}")
+    return array
+
+
+def rates(values: ArrayLike, largest_eigenvalue: float) -> FloatArray:
+    """Step sizes for which every direction contracts: gamma_t mu_1 < 2 at every step."""
+    array = vector("rates", values)
+    peak = float(array.max())
+    if peak == 0.0:
+        raise ValueError("rates must not all be zero")
+    if peak * largest_eigenvalue >= 2.0:
+        limit = 2.0 / largest_eigenvalue
+        raise ValueError(f"peak rate {peak:.6g} is unstable: 2 / largest eigenvalue is {limit:.6g}")
+    return array
+
+
+def batches(
+    values: ArrayLike,
+    steps: int,
+    *,
+    whole: bool = True,
+    total: int | None = None,
+    maximum: int | None = None,
+) -> NDArray[Any]:
+    """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``."""
+    try:
+        array = np.atleast_2d(np.asarray(values, dtype=np.float64))
+    except (TypeError, ValueError):
+        raise ValueError(
+            "batches must be numbers, with schedules of one length where there are many"
+        ) from None
+    if array.ndim != 2 or array.shape[1] != steps or array.shape[0] == 0:
+        raise ValueError(
+            f"batches must have one entry for each of the {steps} rates, got shape {array.shape}"
+        )
+    low = 1.0 if whole else np.finfo(float).tiny
+    need = "at least 1" if whole else "positive"
+    _refuse_where(~np.isfinite(array) | (array < low), array, need)
+    if whole:
+        _refuse_where(array != np.floor(array), array, "whole numbers")
+        array = array.astype(np.int64)
+    if maximum is not None:
+        _refuse_where(array > maximum, array, f"at most the {maximum} samples of the dataset")
+    sums = array.sum(axis=1)
+    if total is not None and (sums != total).any():
+        wrong = sums[int(np.argmax(sums != total))]
+        raise ValueError(f"batches must sum to the {total} samples of one pass, got {wrong}")
+    return np.ascontiguousarray(array)
+
+
+def _refuse_where(bad: NDArray[np.bool_], array: NDArray[Any], need: str) -> None:
+    if bad.any():
+        row, step = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        where = f"schedule {row}, step {step + 1}" if array.shape[0] > 1 else f"step {step + 1}"
+        raise ValueError(f"batches must be {need}, got {array[row, step]:g} at {where}")
+
+
+def is_single(values: ArrayLike) -> bool:
+    """Whether the caller gave one schedule, and so expects plain numbers back."""
+    return np.ndim(values) == 1

@@ -1,0 +1,276 @@
+"""Problem: a sketched linear regression, reduced to what SGD can see.
+
+Everything lives in the eigenbasis of Sigma = S H S^T. SGD commutes with rotations and
+Gaussian features have no preferred signs, so a problem is its eigenvalues, the squared
+coordinates of u* there, and the variance of the label residual. The sketch S and the
+ambient dimension exist only while a problem is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check, _kernels
+from batchlaw._check import FloatArray
+from batchlaw.spectrum import power_law
+
+# Columns of S held at once: 2048 x M doubles, 8 MB at M = 512.
+BLOCK = 2048
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    r"""Sketched linear regression with Gaussian features (paper, section 2).
+
+    Attributes
+    ----------
+    eigenvalues : (M,) array
+        mu_1 >= ... >= mu_M > 0 of Sigma.
+    target_energy : (M,) array
+        Squared coordinates (Q^T u*)_j^2 in Sigma's eigenbasis, one direction each.
+    approximation : float
+        Approx = R_M(u*) - R(w*), what the sketch cannot express.
+    irreducible : float
+        sigma^2, the variance of the label noise.
+    multiplicity : (M,) array
+        How many directions share each entry; 1 unless ``from_spectrum`` said otherwise.
+    """
+
+    eigenvalues: FloatArray
+    target_energy: FloatArray
+    approximation: float
+    irreducible: float
+    multiplicity: FloatArray = field(repr=False)
+    _prior: tuple[FloatArray, float] | None = field(default=None, repr=False)
+
+    @property
+    def noise_variance(self) -> float:
+        """s2 = sigma^2 + Approx, the variance of y - z^T u*."""
+        return self.irreducible + self.approximation
+
+    @property
+    def optimum(self) -> FloatArray:
+        """Coordinates of u* in the eigenbasis, whose axes are pointed so that none is negative."""
+        return np.sqrt(self.target_energy)
+
+    @property
+    def trace(self) -> float:
+        """tr(Sigma)."""
+        return float(self.multiplicity @ self.eigenvalues)
+
+    @classmethod
+    def paper(
+        cls,
+        seed: int = 123,
+        dim: int = 10_000,
+        sketch: int = 64,
+        a: float = 2.0,
+        b: float = 1.5,
+        sigma: float = 1.0,
+    ) -> Self:
+        """The paper's instance, drawn as its code draws (appendix L).
+
+        Coordinate by coordinate from Python's ``random.Random(seed)``: first w*_i, then
+        the M entries of column i of S. At the defaults this gives every predicted figure
+        that the paper prints.
+        """
+        dim, sketch, a, b, sigma = _check_model(dim, sketch, a, b, sigma)
+        return cls._from_sketch(_paper_draws(seed, dim, sketch, a, b), sketch, a, b, sigma)
+
+    @classmethod
+    def power_law(
+        cls,
+        a: float,
+        b: float,
+        sketch: int,
+        dim: int = 10_000,
+        sigma: float = 1.0,
+        *,
+        seed: int,
+    ) -> Self:
+        """A fresh power-law problem: Gaussian target and sketch from NumPy generators."""
+        dim, sketch, a, b, sigma = _check_model(dim, sketch, a, b, sigma)
+        seed = _check.count("seed", seed, minimum=0)
+        return cls._from_sketch(_numpy_draws(seed, dim, sketch, a, b), sketch, a, b, sigma)
+
+    @classmethod
+    def from_spectrum(
+        cls,
+        eigenvalues: ArrayLike,
+        target_energy: ArrayLike,
+        noise_variance: float,
+        multiplicity: ArrayLike | None = None,
+        *,
+        approximation: float = 0.0,
+    ) -> Self:
+        """A problem given by numbers alone, without matrices.
+
+        Energies are squared coordinates of u*, each for one direction; a multiplicity
+        n_j stands for n_j directions with the same eigenvalue and energy.
+        ``noise_variance`` is s2 = sigma^2 + approximation.
+        """
+        mu = _check.vector("eigenvalues", eigenvalues, positive=True)
+        energy = _check.vector("target_energy", target_energy)
+        ones = np.ones_like(mu)
+        many = ones if multiplicity is None else _check.vector("multiplicity", multiplicity)
+        for name, array in (("target_energy", energy), ("multiplicity", many)):
+            if array.size != mu.size:
+                raise ValueError(
+                    f"{name} must have one entry for each of the {mu.size} eigenvalues, "
+                    f"got {array.size}"
+                )
+        approximation = _check.real("approximation", approximation, at_least=0.0)
+        s2 = _check.real("noise_variance", noise_variance, at_least=approximation)
+        order = np.argsort(-mu, kind="stable")
+        return cls(mu[order], energy[order], approximation, s2 - approximation, many[order])
+
+    @classmethod
+    def _from_sketch(
+        cls,
+        draws: Iterator[tuple[int, FloatArray, FloatArray]],
+        sketch: int,
+        a: float,
+        b: float,
+        sigma: float,
+    ) -> Self:
+        """Accumulate Sigma = S H S^T, S H w* and the prior's S H Sigma_w* H S^T over blocks."""
+        covariance = np.zeros((sketch, sketch))
+        prior = np.zeros((sketch, sketch))
+        correlation = np.zeros(sketch)
+        signal = prior_signal = 0.0
+        for first, target, columns in draws:
+            last = first + target.size - 1
+            eigenvalues = power_law(a, first, last)
+            energies = power_law(b, first, last)
+            half = columns * np.sqrt(eigenvalues)[:, None]
+            covariance += half.T @ half
+            correlation += half.T @ (np.sqrt(eigenvalues) * target)
+            half *= np.sqrt(energies)[:, None]
+            prior += half.T @ half
+            signal += float(eigenvalues @ target**2)
+            prior_signal += float(energies.sum())
+        mu, basis = np.linalg.eigh(covariance)
+        mu, basis = mu[::-1].copy(), basis[:, ::-1]
+        if mu[-1] <= 0.0:
+            raise ValueError(
+                f"sketched covariance must have full rank, got smallest eigenvalue {mu[-1]:.3g} "
+                f"(a = {a} decays too fast for sketch = {sketch})"
+            )
+        energy = ((basis.T @ correlation) / mu) ** 2
+        prior_energy = np.einsum("ij,ik,kj->j", basis, prior, basis, optimize=True) / mu**2
+        return cls(
+            mu,
+            energy,
+            max(signal - float(mu @ energy), 0.0),
+            sigma**2,
+            np.ones(sketch),
+            (prior_energy, max(prior_signal - float(mu @ prior_energy), 0.0)),
+        )
+
+    def prior_mean(self) -> Problem:
+        """The same sketch with the target averaged over its prior, and no draw of it.
+
+        Exact for every risk, because risks are linear in (target energy, residual
+        variance): energies become (Q^T Sigma_w Q)_jj / mu_j^2, Approx becomes
+        sum_i i^-b - tr(Sigma^-1 Sigma_w).
+        """
+        if self._prior is None:
+            raise ValueError("prior_mean needs a problem drawn from a prior, not from_spectrum")
+        energy, approximation = self._prior
+        return replace(self, target_energy=energy, approximation=approximation)
+
+    def expanded(self) -> Problem:
+        """The same problem with every direction written out, as sampling needs it."""
+        if (self.multiplicity == 1.0).all():
+            return self
+        whole = np.floor(self.multiplicity)
+        if (whole != self.multiplicity).any() or whole.sum() > 100_000:
+            raise ValueError(
+                "sampling needs whole multiplicities of at most 100000 directions in all, "
+                f"got {self.multiplicity.sum():g}"
+            )
+        times = whole.astype(np.int64)
+        return replace(
+            self,
+            eigenvalues=np.repeat(self.eigenvalues, times),
+            target_energy=np.repeat(self.target_energy, times),
+            multiplicity=np.ones(times.sum()),
+            _prior=None,
+        )
+
+    def sample(self, n: int, seed: int | np.random.Generator) -> tuple[FloatArray, FloatArray]:
+        """Draw n pairs (z, y) from the joint Gaussian law: features (n, M), labels (n,).
+
+        In the eigenbasis z_j = sqrt(mu_j) times a standard Gaussian and
+        y = z . u* + sqrt(s2) times another: for Gaussian data the residual y - z . u* is
+        independent of z.
+        """
+        n = _check.count("n", n)
+        rng = np.random.default_rng(seed)
+        problem = self.expanded()
+        features = np.empty((n, problem.eigenvalues.size))
+        labels = np.empty(n)
+        _kernels.gaussian_samples(
+            rng,
+            np.sqrt(problem.eigenvalues),
+            problem.optimum,
+            math.sqrt(problem.noise_variance),
+            features,
+            labels,
+        )
+        return features, labels
+
+
+def _check_model(
+    dim: int, sketch: int, a: float, b: float, sigma: float
+) -> tuple[int, int, float, float, float]:
+    sketch = _check.count("sketch", sketch)
+    dim = _check.count("dim", dim)
+    if dim < sketch:
+        raise ValueError(f"dim must be at least sketch = {sketch}, got {dim}")
+    return (
+        dim,
+        sketch,
+        _check.real("a", a, above=1.0),
+        _check.real("b", b, above=1.0),
+        _check.real("sigma", sigma, at_least=0.0),
+    )
+
+
+def _blocks(dim: int) -> Iterator[tuple[int, int]]:
+    """(first, last) coordinate of each block, counted from 1."""
+    for first in range(1, dim + 1, BLOCK):
+        yield first, min(first + BLOCK - 1, dim)
+
+
+def _paper_draws(
+    seed: int, dim: int, sketch: int, a: float, b: float
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    gauss = random.Random(seed).gauss
+    entry_scale = 1.0 / math.sqrt(sketch)
+    for first, last in _blocks(dim):
+        target = np.empty(last - first + 1)
+        columns = np.empty((last - first + 1, sketch))
+        for k, i in enumerate(range(first, last + 1)):
+            target[k] = gauss(0.0, math.sqrt(i**-b / i**-a))
+            columns[k] = [gauss(0.0, entry_scale) for _ in range(sketch)]
+        yield first, target, columns
+
+
+def _numpy_draws(
+    seed: int, dim: int, sketch: int, a: float, b: float
+) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+    # One stream for w* and one for S: the draws do not depend on the block size.
+    target_rng, sketch_rng = map(np.random.default_rng, np.random.SeedSequence(seed).spawn(2))
+    for first, last in _blocks(dim):
+        size = last - first + 1
+        target = target_rng.standard_normal(size) * np.sqrt(power_law(b - a, first, last))
+        columns = sketch_rng.standard_normal((size, sketch)) / math.sqrt(sketch)
+        yield first, target, columns

@@ -1,0 +1,82 @@
+"""The paper's three procedures, run once on a dataset: features (N, M) and labels (N,).
+
+All start from zero and return final iterates: (M,), or (S, M) for S schedules.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check, _kernels
+from batchlaw._check import FloatArray
+
+Dataset = tuple[FloatArray, FloatArray]
+
+
+def gradient_descent(dataset: Dataset, rates: ArrayLike) -> FloatArray:
+    """Normal GD, theta_t = theta_{t-1} - gamma_t (Sigma_hat theta_{t-1} - b_hat) (section 2, 1)."""
+    features, labels = check_dataset(dataset)
+    gamma = _check.vector("rates", rates)
+    theta = np.zeros((1, features.shape[1]))
+    forcing = (labels @ features / labels.size)[None, :]
+    _kernels.gradient_descent(features.T @ features / labels.size, forcing, gamma, theta)
+    return theta[0]
+
+
+def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: ArrayLike) -> FloatArray:
+    """One-pass batch SGD: every sample once, in the dataset's order (section 2, 2)."""
+    features, labels = check_dataset(dataset)
+    gamma = _check.vector("rates", rates)
+    sizes = _check.batches(batches, gamma.size, total=labels.size)
+    u = np.zeros((sizes.shape[0], features.shape[1]))
+    start = np.zeros((2, sizes.shape[0]), dtype=np.int64)
+    _kernels.one_pass(features, labels, 0, gamma, sizes, start[0], start[1], u)
+    return u[0] if _check.is_single(batches) else u
+
+
+def multi_pass_sgd(
+    dataset: Dataset,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    seed: int | np.random.Generator,
+    *,
+    replacement: bool = False,
+    reshuffle: bool = False,
+) -> FloatArray:
+    """Multi-pass batch SGD: each batch a fresh uniform subset of the dataset (section 2, 3).
+
+    ``replacement`` draws within a batch with replacement instead; ``reshuffle`` goes
+    through a new random order of the dataset each epoch.
+    """
+    features, labels = check_dataset(dataset)
+    gamma = _check.vector("rates", rates)
+    sizes = check_reuse(batches, gamma.size, labels.size, replacement, reshuffle)
+    u = np.zeros((sizes.shape[0], features.shape[1]))
+    rng = np.random.default_rng(seed)
+    if reshuffle:
+        _kernels.reshuffled(features, labels, gamma, sizes, rng, u)
+    else:
+        _kernels.multi_pass(features, labels, gamma, sizes, replacement, rng, u)
+    return u[0] if _check.is_single(batches) else u
+
+
+def check_dataset(dataset: Dataset) -> Dataset:
+    features = np.ascontiguousarray(dataset[0], dtype=np.float64)
+    labels = np.ascontiguousarray(dataset[1], dtype=np.float64)
+    if features.ndim != 2 or labels.shape != features.shape[:1] or not labels.size:
+        raise ValueError(
+            "dataset must be features (N, M) with labels (N,), "
+            f"got shapes {features.shape} and {labels.shape}"
+        )
+    if not (np.isfinite(features).all() and np.isfinite(labels).all()):
+        raise ValueError("dataset must be finite, got NaN or infinity")
+    return features, labels
+
+
+def check_reuse(
+    batches: ArrayLike, steps: int, samples: int, replacement: bool, reshuffle: bool
+) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
+    if replacement and reshuffle:
+        raise ValueError("replacement and reshuffle exclude each other, got both")
+    return _check.batches(batches, steps, maximum=None if replacement else samples)

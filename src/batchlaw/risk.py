@@ -1,0 +1,104 @@
+"""Risk: the result of every solver, exact or simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from batchlaw._check import FloatArray
+
+TERMS = ("bias", "variance", "fluctuation", "cross")
+
+
+@dataclass(frozen=True, eq=False)
+class Risk:
+    """Expected population risk of a final iterate, in parts that add up (paper, proposition 1).
+
+    Each part is a number, or an array with one entry a schedule where many were scored.
+    A simulated risk also knows its standard errors; an exact one has none.
+
+    Attributes
+    ----------
+    procedure, method
+        Which procedure, and how the numbers were computed.
+    irreducible
+        sigma^2.
+    approximation
+        What the sketch cannot express.
+    bias
+        Of the mean iterate (one pass), or of gradient descent (multi-pass).
+    variance
+        Of the final iterate around its mean (one pass), or of gradient descent over the
+        label noise (multi-pass).
+    variance_noise, variance_covariance
+        The variance's two sources, where the solver separates them (appendix F).
+    fluctuation
+        Of the final iterate around gradient descent on the same data (multi-pass).
+    cross
+        2 E<theta - u*, u - theta>. Zero for independent batches; measured for reshuffling.
+    leave_one_out
+        Term -> (schedules, repetitions): the estimate without each repetition in turn.
+    """
+
+    procedure: str
+    method: str
+    irreducible: float
+    approximation: float
+    bias: float | FloatArray
+    variance: float | FloatArray
+    variance_noise: float | FloatArray | None = None
+    variance_covariance: float | FloatArray | None = None
+    fluctuation: float | FloatArray = 0.0
+    cross: float | FloatArray = 0.0
+    leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+
+    @property
+    def excess(self) -> float | FloatArray:
+        """Risk above the best predictor of the sketched model: all but the noise floor."""
+        return self.bias + self.variance + self.fluctuation + self.cross
+
+    @property
+    def total(self) -> float | FloatArray:
+        """E R_M(u): everything, the irreducible part included."""
+        return self.irreducible + self.approximation + self.excess
+
+    def standard_error(self, term: str) -> float | FloatArray:
+        """Jackknife standard error of a term ("bias", ..., "excess" or "total")."""
+        return _unpack(_jackknife(self._replicates(term)), self.variance)
+
+    def ratio(self, term: str, schedule: int, reference: int) -> tuple[float, float]:
+        """One schedule's term over another's, with the standard error of the ratio.
+
+        The schedules share datasets, so the ratio is known better than its two sides: the
+        jackknife leaves a repetition out of both at once. An exact ratio has error zero.
+        """
+        values = np.atleast_1d(getattr(self, term))
+        ratio = float(values[schedule] / values[reference])
+        if not self.leave_one_out:
+            return ratio, 0.0
+        replicates = self._replicates(term)
+        return ratio, float(_jackknife(replicates[schedule] / replicates[reference]))
+
+    def _replicates(self, term: str) -> FloatArray:
+        if not self.leave_one_out:
+            raise ValueError(f"standard errors exist for simulated risks only, this one is {self.method}")
+        if term in ("excess", "total"):
+            parts = [self.leave_one_out[name] for name in TERMS if name in self.leave_one_out]
+            return np.sum(parts, axis=0)
+        if term not in self.leave_one_out:
+            known = ", ".join((*self.leave_one_out, "excess", "total"))
+            raise ValueError(f"term must be one of {known}, got {term!r}")
+        return self.leave_one_out[term]
+
+
+def _jackknife(replicates: FloatArray) -> FloatArray:
+    """sqrt((R - 1)/R sum_r (x_(r) - mean)^2) along the last axis."""
+    R = replicates.shape[-1]
+    centred = replicates - replicates.mean(axis=-1, keepdims=True)
+    return np.asarray(np.sqrt((R - 1.0) / R * (centred**2).sum(axis=-1)))
+
+
+def _unpack(values: FloatArray, like: float | FloatArray) -> float | FloatArray:
+    return float(values[0]) if np.ndim(like) == 0 else values

@@ -1,0 +1,265 @@
+"""Seeded Monte Carlo over datasets: the measured counterpart of the exact solvers.
+
+Every repetition has a random stream of its own, spawned from the seed, and writes to its
+own row of the results. So the numbers do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check, _kernels
+from batchlaw._check import FloatArray, IntArray
+from batchlaw.problem import Problem
+from batchlaw.procedures import Dataset, check_dataset, check_reuse, multi_pass_sgd
+from batchlaw.risk import Risk
+
+Draw = Callable[[int, np.random.Generator], Dataset]
+Progress = Callable[[int], None]
+
+# Doubles of the sample stream held at once in one pass: 512 KB stays in cache.
+WINDOW = 2**16
+
+
+def simulate_one_pass(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    *,
+    repetitions: int,
+    seed: int,
+    samples: int | None = None,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Risk:
+    """One-pass batch SGD, repeated on fresh data: bias and centred variance (appendix L).
+
+    All schedules of a repetition read the same stream of samples from its start.
+
+    Parameters
+    ----------
+    problem, rates, batches
+        As for ``one_pass_risk``; batches are whole numbers.
+    repetitions, seed
+        R >= 3 independent datasets; the seed fixes all of them.
+    samples
+        When given, every schedule must sum to it.
+    draw
+        ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian law.
+    threads
+        Defaults to the cores this process may use. The result does not depend on it.
+    progress
+        Called with the number of repetitions just finished.
+    """
+    problem = problem.expanded()
+    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    sizes = _check.batches(batches, gamma.size, total=samples)
+    R = _check.count("repetitions", repetitions, minimum=3)
+    draw = draw or problem.sample
+    finals = np.zeros((R, sizes.shape[0], problem.eigenvalues.size))
+
+    def run(repetition: int, rng: np.random.Generator) -> None:
+        _stream(gamma, sizes, draw, rng, finals[repetition])
+
+    _repeat(run, R, seed, threads, progress)
+    errors = (finals - problem.optimum) * np.sqrt(problem.eigenvalues)
+    bias, variance = _centred(errors.transpose(1, 0, 2))
+    return _simulated("one-pass SGD", problem, batches, R, seed, bias=bias, variance=variance)
+
+
+def simulate_multi_pass(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    *,
+    samples: int,
+    repetitions: int,
+    seed: int,
+    replacement: bool = False,
+    reshuffle: bool = False,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Risk:
+    """Multi-pass batch SGD on fresh datasets of N = ``samples``: fluctuation around GD.
+
+    All schedules of a repetition share its dataset; GD runs on it too, with its bias and
+    its variance over the label noise kept apart. Batches are independent uniform subsets;
+    ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
+    fresh order of the dataset each epoch (then the cross term is measured too, because
+    the mean iterate is no longer GD's). Other parameters as for ``simulate_one_pass``.
+    """
+    problem = problem.expanded()
+    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    N = _check.count("samples", samples)
+    sizes = check_reuse(batches, gamma.size, N, replacement, reshuffle)
+    R = _check.count("repetitions", repetitions, minimum=3)
+    draw = draw or problem.sample
+    S = sizes.shape[0]
+    parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
+    scale = np.sqrt(problem.eigenvalues)
+
+    def run(repetition: int, rng: np.random.Generator) -> None:
+        dataset = check_dataset(draw(N, rng))
+        bias_part, noise_part = _reference(problem, dataset, gamma)
+        u = multi_pass_sgd(
+            dataset, gamma, sizes, rng, replacement=replacement, reshuffle=reshuffle
+        )
+        gd_error = bias_part + noise_part
+        around = (u - problem.optimum - gd_error) * scale
+        parts["bias"][:, repetition] = ((bias_part * scale) ** 2).sum()
+        parts["variance"][:, repetition] = ((noise_part * scale) ** 2).sum()
+        parts["fluctuation"][:, repetition] = (around**2).sum(axis=1)
+        parts["cross"][:, repetition] = 2.0 * around @ (gd_error * scale)
+
+    _repeat(run, R, seed, threads, progress)
+    if not reshuffle:
+        del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L
+    kind = "epochs" if reshuffle else "with" if replacement else "without"
+    name = {"epochs": "reshuffled by epochs"}.get(kind, f"{kind} replacement")
+    return _simulated(
+        f"multi-pass SGD, {name}", problem, batches, R, seed,
+        **{term: _means(values) for term, values in parts.items()},
+    )
+
+
+def simulate_gradient_descent(
+    problem: Problem,
+    rates: ArrayLike,
+    *,
+    samples: int,
+    repetitions: int,
+    seed: int,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Risk:
+    """Normal GD on fresh datasets of N = ``samples``: its bias, and its variance over labels."""
+    problem = problem.expanded()
+    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    N = _check.count("samples", samples)
+    R = _check.count("repetitions", repetitions, minimum=3)
+    draw = draw or problem.sample
+    parts = np.zeros((2, 1, R))
+
+    def run(repetition: int, rng: np.random.Generator) -> None:
+        errors = _reference(problem, check_dataset(draw(N, rng)), gamma)
+        parts[:, 0, repetition] = (errors**2) @ problem.eigenvalues
+
+    _repeat(run, R, seed, threads, progress)
+    bias, variance = (_means(part) for part in parts)
+    return _simulated("normal GD", problem, gamma, R, seed, bias=bias, variance=variance)
+
+
+def _stream(
+    gamma: FloatArray, sizes: IntArray, draw: Draw, rng: np.random.Generator, u: FloatArray
+) -> None:
+    """Feed one stream of samples to all schedules through a window of bounded size.
+
+    A schedule waits where its next batch reaches past the window; what any schedule
+    still needs is carried over when the window moves on.
+    """
+    done = np.zeros(sizes.shape[0], dtype=np.int64)
+    position = np.zeros_like(done)
+    total = int(sizes.sum(axis=1).max())
+    block = max(WINDOW // u.shape[1], 1)
+    offset = end = 0
+    features, labels = np.empty((0, u.shape[1])), np.empty(0)
+    while end < total:
+        fresh = check_dataset(draw(min(block, total - end), rng))
+        keep = int(position[done < gamma.size].min()) - offset
+        features = np.concatenate([features[keep:], fresh[0]])
+        labels = np.concatenate([labels[keep:], fresh[1]])
+        offset += keep
+        end += fresh[1].size
+        _kernels.one_pass(features, labels, offset, gamma, sizes, done, position, u)
+
+
+def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatArray:
+    """GD's error theta_L - u* on a dataset in two parts: without label noise, and its response.
+
+    GD is linear in the labels z . u* + residual, so the two are run side by side.
+    """
+    features, labels = dataset
+    N = labels.size
+    covariance = features.T @ features / N
+    residual = labels - features @ problem.optimum
+    forcing = np.stack([np.zeros_like(problem.optimum), residual @ features / N])
+    errors = np.stack([-problem.optimum, np.zeros_like(problem.optimum)])
+    _kernels.gradient_descent(covariance, forcing, gamma, errors)
+    return errors
+
+
+def _repeat(
+    run: Callable[[int, np.random.Generator], None],
+    repetitions: int,
+    seed: int,
+    threads: int | None,
+    progress: Progress | None,
+) -> None:
+    seed = _check.count("seed", seed, minimum=0)
+    if threads is None:
+        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    streams = np.random.SeedSequence(seed).spawn(repetitions)
+
+    def one(repetition: int) -> None:
+        run(repetition, np.random.Generator(np.random.PCG64(streams[repetition])))
+
+    with ThreadPoolExecutor(_check.count("threads", threads)) as pool:
+        for _ in pool.map(one, range(repetitions)):
+            if progress is not None:
+                progress(1)
+
+
+# A term's estimate for every schedule, and its leave-one-out replicates.
+_Estimate = tuple[FloatArray, FloatArray]
+
+
+def _means(values: FloatArray) -> _Estimate:
+    R = values.shape[1]
+    total = values.sum(axis=1, keepdims=True)
+    return values.mean(axis=1), (total - values) / (R - 1)
+
+
+def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
+    """Bias |mean|^2 and variance of (S, R, M) errors, both unbiased, with replicates.
+
+    The variance is the paper's, 1/(R - 1) sum_r |x_r - mean|^2; the squared mean of R
+    draws is too large by variance/R, which is taken off.
+    """
+    R = errors.shape[1]
+    mean = errors.mean(axis=1, keepdims=True)
+    distance = ((errors - mean) ** 2).sum(axis=2)
+    squares = distance.sum(axis=1, keepdims=True)
+    variance = squares[:, 0] / (R - 1)
+    bias = (mean[:, 0] ** 2).sum(axis=1) - variance / R
+    # Without r the mean moves by (mean - x_r)/(R - 1), and the squares lose R/(R-1) |x_r - mean|^2.
+    variance_without = (squares - distance * (R / (R - 1))) / (R - 2)
+    mean_without = (R * mean - errors) / (R - 1)
+    bias_without = (mean_without**2).sum(axis=2) - variance_without / (R - 1)
+    return (bias, bias_without), (variance, variance_without)
+
+
+def _simulated(
+    procedure: str,
+    problem: Problem,
+    batches: ArrayLike,
+    repetitions: int,
+    seed: int,
+    **terms: _Estimate,
+) -> Risk:
+    single = _check.is_single(batches)
+    return Risk(
+        procedure=procedure,
+        method=f"Monte Carlo, {repetitions} repetitions, seed {seed}",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        leave_one_out={name: replicates for name, (_, replicates) in terms.items()},
+        **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},  # type: ignore[arg-type]
+    )
