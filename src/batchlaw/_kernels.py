@@ -9,6 +9,7 @@ tracked on purpose.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,10 +17,20 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
+from batchlaw._check import FloatArray
+
 REORDER = {"reassoc", "contract", "nsz"}
 
 # Below this a survival factor counts as zero: its square is under the smallest normal number.
 NEGLIGIBLE = 1e-155
+
+
+def aligned_zeros(*shape: int) -> FloatArray:
+    """Zeros that start on a cache line: loads that straddle two lines cost 30 % of a sweep."""
+    size = math.prod(shape)
+    buffer = np.zeros(size + 8)
+    start = -buffer.ctypes.data % 64 // 8
+    return buffer[start : start + size].reshape(shape)
 
 
 @intrinsic
@@ -123,48 +134,35 @@ def gaussian_samples(rng, scale, optimum, residual_scale, features, labels):  # 
         labels[i] = label + residual_scale * rng.standard_normal()
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def _sgd_step(features, labels, rows, start, batch, rate, u, residuals):  # type: ignore[no-untyped-def]
-    """u <- u - rate/B sum_i z_i (z_i . u - y_i) over rows[start : start + batch].
+@njit(nogil=True, fastmath=REORDER, forceinline=True)
+def _sgd_step(features, labels, rows, start, batch, share, u, residuals):  # type: ignore[no-untyped-def]
+    """u <- u - share sum_i z_i (z_i . u - y_i) over rows[start : start + batch].
 
-    All residuals first, then u in place: no gradient array to clear and apply. Rows go
-    in pairs and in fours to reuse what is already in registers.
+    All residuals first, then u in place: no gradient array to clear and apply. Rows are
+    subtracted in fours, which reads and writes u once for four of them. ``share`` is
+    rate/batch, divided by the caller: here the compiler would move the division into the
+    loops.
     """
     M = u.size
-    share = rate / batch
-    k = 0
-    while k + 2 <= batch:
+    for k in range(batch):
         a = rows[start + k]
-        b = rows[start + k + 1]
-        ra = -labels[a]
-        rb = -labels[b]
+        residual = -labels[a]
         for j in range(M):
-            ra += features[a, j] * u[j]
-            rb += features[b, j] * u[j]
-        residuals[k] = share * ra
-        residuals[k + 1] = share * rb
-        k += 2
-    if k < batch:
-        a = rows[start + k]
-        ra = -labels[a]
-        for j in range(M):
-            ra += features[a, j] * u[j]
-        residuals[k] = share * ra
-    k = 0
-    while k + 4 <= batch:
+            residual += features[a, j] * u[j]
+        residuals[k] = share * residual
+    for four in range(batch // 4):
+        k = 4 * four
         a, b, c, d = rows[start + k], rows[start + k + 1], rows[start + k + 2], rows[start + k + 3]
         ra, rb, rc, rd = residuals[k], residuals[k + 1], residuals[k + 2], residuals[k + 3]
         for j in range(M):
             u[j] -= (
                 ra * features[a, j] + rb * features[b, j] + rc * features[c, j] + rd * features[d, j]
             )
-        k += 4
-    while k < batch:
+    for k in range(batch - batch % 4, batch):
         a = rows[start + k]
         ra = residuals[k]
         for j in range(M):
             u[j] -= ra * features[a, j]
-        k += 1
 
 
 @njit(nogil=True, cache=True)
@@ -179,16 +177,17 @@ def one_pass(features, labels, offset, rates, batches, done, position, u):  # ty
     rows = np.arange(labels.size).astype(np.uint64)
     residuals = np.empty(labels.size)
     for s in range(S):
+        iterate = u[s]
         while done[s] < T and position[s] + batches[s, done[s]] <= end:
             t = done[s]
-            _sgd_step(
-                features, labels, rows, position[s] - offset, batches[s, t], rates[t], u[s], residuals
-            )
-            position[s] += batches[s, t]
+            batch = batches[s, t]
+            start = position[s] - offset
+            _sgd_step(features, labels, rows, start, batch, rates[t] / batch, iterate, residuals)
+            position[s] += batch
             done[s] = t + 1
 
 
-@njit(nogil=True, cache=True)
+@njit(nogil=True, forceinline=True)
 def _draw_rows(rng, rows, batch):  # type: ignore[no-untyped-def]
     """Move a uniform subset to rows[:batch]: the first steps of a Fisher-Yates shuffle.
 
@@ -204,22 +203,34 @@ def _draw_rows(rng, rows, batch):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True)
-def multi_pass(features, labels, rates, batches, replacement, rng, u):  # type: ignore[no-untyped-def]
-    """Multi-pass SGD, each batch drawn afresh, without or with replacement within it."""
+def without_replacement(features, labels, rates, batches, rng, u):  # type: ignore[no-untyped-def]
+    """Multi-pass SGD: each batch a fresh uniform subset of the rows."""
     S, T = batches.shape
-    N = labels.size
-    rows = np.arange(N).astype(np.uint64)
-    picked = np.empty(batches.max(), dtype=np.uint64) if replacement else rows
+    rows = np.arange(labels.size).astype(np.uint64)
     residuals = np.empty(batches.max())
     for s in range(S):
+        iterate = u[s]
         for t in range(T):
             batch = batches[s, t]
-            if replacement:
-                for k in range(batch):
-                    picked[k] = np.uint64(rng.random() * N)
-            else:
-                _draw_rows(rng, rows, batch)
-            _sgd_step(features, labels, picked, 0, batch, rates[t], u[s], residuals)
+            _draw_rows(rng, rows, batch)
+            _sgd_step(features, labels, rows, 0, batch, rates[t] / batch, iterate, residuals)
+
+
+@njit(nogil=True, cache=True)
+def with_replacement(features, labels, rates, batches, rng, u):  # type: ignore[no-untyped-def]
+    """Multi-pass SGD: each batch made of independent uniform rows."""
+    S, T = batches.shape
+    N = labels.size
+    widest = batches.max()
+    picked = np.empty(widest, dtype=np.uint64)
+    residuals = np.empty(widest)
+    for s in range(S):
+        iterate = u[s]
+        for t in range(T):
+            batch = batches[s, t]
+            for k in range(batch):
+                picked[k] = np.uint64(rng.random() * N)
+            _sgd_step(features, labels, picked, 0, batch, rates[t] / batch, iterate, residuals)
 
 
 @njit(nogil=True, cache=True)
@@ -232,6 +243,7 @@ def reshuffled(features, labels, rates, batches, rng, u):  # type: ignore[no-unt
     picked = np.empty(widest, dtype=np.uint64)
     residuals = np.empty(widest)
     for s in range(S):
+        iterate = u[s]
         used = N
         for t in range(T):
             batch = batches[s, t]
@@ -241,27 +253,63 @@ def reshuffled(features, labels, rates, batches, rng, u):  # type: ignore[no-unt
                     used = 0
                 picked[k] = rows[used]
                 used += 1
-            _sgd_step(features, labels, picked, 0, batch, rates[t], u[s], residuals)
+            _sgd_step(features, labels, picked, 0, batch, rates[t] / batch, iterate, residuals)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def second_moments(features, right):  # type: ignore[no-untyped-def]
+    """Z^T Z / N, and Z^T r / N for each row r of ``right``: one pass over the features."""
+    N, M = features.shape
+    K = right.shape[0]
+    covariance = np.zeros((M, M))
+    correlation = np.zeros((K, M))
+    for i in range(N):
+        for k in range(K):
+            for j in range(M):
+                correlation[k, j] += right[k, i] * features[i, j]
+    for i in range(0, N - N % 4, 4):
+        for r in range(M):
+            a, b = features[i, r], features[i + 1, r]
+            c, d = features[i + 2, r], features[i + 3, r]
+            for j in range(M):
+                covariance[r, j] += (
+                    a * features[i, j]
+                    + b * features[i + 1, j]
+                    + c * features[i + 2, j]
+                    + d * features[i + 3, j]
+                )
+    for i in range(N - N % 4, N):
+        for r in range(M):
+            for j in range(M):
+                covariance[r, j] += features[i, r] * features[i, j]
+    return covariance / N, correlation / N
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def gradient_descent(covariance, forcing, rates, theta):  # type: ignore[no-untyped-def]
     """theta <- theta - gamma_t (Sigma_hat theta - b_hat), for K right-hand sides at once.
 
-    ``theta`` and ``forcing`` are (K, M); both are read with Sigma_hat row by row, which
-    is symmetric.
+    ``theta`` and ``forcing`` are (K, M). Sigma_hat is symmetric: its rows go in fours.
     """
     K, M = theta.shape
-    change = np.empty((K, M))
-    for t in range(rates.size):
-        for k in range(K):
+    fours = M - M % 4
+    change = np.empty(M)
+    for k in range(K):
+        x = theta[k]
+        for t in range(rates.size):
             for j in range(M):
-                change[k, j] = forcing[k, j]
-        for i in range(M):
-            for k in range(K):
-                x = theta[k, i]
+                change[j] = forcing[k, j]
+            for i in range(0, fours, 4):
+                a, b, c, d = x[i], x[i + 1], x[i + 2], x[i + 3]
                 for j in range(M):
-                    change[k, j] -= x * covariance[i, j]
-        for k in range(K):
+                    change[j] -= (
+                        a * covariance[i, j]
+                        + b * covariance[i + 1, j]
+                        + c * covariance[i + 2, j]
+                        + d * covariance[i + 3, j]
+                    )
+            for i in range(fours, M):
+                for j in range(M):
+                    change[j] -= x[i] * covariance[i, j]
             for j in range(M):
-                theta[k, j] += rates[t] * change[k, j]
+                x[j] += rates[t] * change[j]

@@ -215,7 +215,7 @@ class Problem:
         n = _check.count("n", n)
         rng = np.random.default_rng(seed)
         problem = self.expanded()
-        features = np.empty((n, problem.eigenvalues.size))
+        features = _kernels.aligned_zeros(n, problem.eigenvalues.size)
         labels = np.empty(n)
         _kernels.gaussian_samples(
             rng,

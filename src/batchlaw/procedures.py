@@ -18,9 +18,9 @@ def gradient_descent(dataset: Dataset, rates: ArrayLike) -> FloatArray:
     """Normal GD, theta_t = theta_{t-1} - gamma_t (Sigma_hat theta_{t-1} - b_hat) (section 2, 1)."""
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
-    theta = np.zeros((1, features.shape[1]))
-    forcing = (labels @ features / labels.size)[None, :]
-    _kernels.gradient_descent(features.T @ features / labels.size, forcing, gamma, theta)
+    theta = _kernels.aligned_zeros(1, features.shape[1])
+    covariance, forcing = _kernels.second_moments(features, labels[None, :])
+    _kernels.gradient_descent(covariance, forcing, gamma, theta)
     return theta[0]
 
 
@@ -29,7 +29,7 @@ def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: ArrayLike) -> Floa
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
     sizes = _check.batches(batches, gamma.size, total=labels.size)
-    u = np.zeros((sizes.shape[0], features.shape[1]))
+    u = _kernels.aligned_zeros(sizes.shape[0], features.shape[1])
     start = np.zeros((2, sizes.shape[0]), dtype=np.int64)
     _kernels.one_pass(features, labels, 0, gamma, sizes, start[0], start[1], u)
     return u[0] if _check.is_single(batches) else u
@@ -52,12 +52,13 @@ def multi_pass_sgd(
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
     sizes = check_reuse(batches, gamma.size, labels.size, replacement, reshuffle)
-    u = np.zeros((sizes.shape[0], features.shape[1]))
+    u = _kernels.aligned_zeros(sizes.shape[0], features.shape[1])
     rng = np.random.default_rng(seed)
     if reshuffle:
-        _kernels.reshuffled(features, labels, gamma, sizes, rng, u)
+        run = _kernels.reshuffled
     else:
-        _kernels.multi_pass(features, labels, gamma, sizes, replacement, rng, u)
+        run = _kernels.with_replacement if replacement else _kernels.without_replacement
+    run(features, labels, gamma, sizes, rng, u)
     return u[0] if _check.is_single(batches) else u
 
 

@@ -66,7 +66,7 @@ class Risk:
 
     def standard_error(self, term: str) -> float | FloatArray:
         """Jackknife standard error of a term ("bias", ..., "excess" or "total")."""
-        return _unpack(_jackknife(self._replicates(term)), self.variance)
+        return _unpack(jackknife(self._replicates(term)), self.variance)
 
     def ratio(self, term: str, schedule: int, reference: int) -> tuple[float, float]:
         """One schedule's term over another's, with the standard error of the ratio.
@@ -79,11 +79,13 @@ class Risk:
         if not self.leave_one_out:
             return ratio, 0.0
         replicates = self._replicates(term)
-        return ratio, float(_jackknife(replicates[schedule] / replicates[reference]))
+        return ratio, float(jackknife(replicates[schedule] / replicates[reference]))
 
     def _replicates(self, term: str) -> FloatArray:
         if not self.leave_one_out:
-            raise ValueError(f"standard errors exist for simulated risks only, this one is {self.method}")
+            raise ValueError(
+                f"standard errors exist for simulated risks only, this one is {self.method}"
+            )
         if term in ("excess", "total"):
             parts = [self.leave_one_out[name] for name in TERMS if name in self.leave_one_out]
             return np.sum(parts, axis=0)
@@ -93,7 +95,7 @@ class Risk:
         return self.leave_one_out[term]
 
 
-def _jackknife(replicates: FloatArray) -> FloatArray:
+def jackknife(replicates: FloatArray) -> FloatArray:
     """sqrt((R - 1)/R sum_r (x_(r) - mean)^2) along the last axis."""
     R = replicates.shape[-1]
     centred = replicates - replicates.mean(axis=-1, keepdims=True)

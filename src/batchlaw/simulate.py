@@ -22,6 +22,10 @@ from batchlaw.risk import Risk
 Draw = Callable[[int, np.random.Generator], Dataset]
 Progress = Callable[[int], None]
 
+# Spawn keys: with one seed, one pass draws other samples than the data-reuse procedures,
+# while GD and multi-pass SGD draw the same datasets.
+ONE_PASS, REUSE = 1, 2
+
 # Doubles of the sample stream held at once in one pass: 512 KB stays in cache.
 WINDOW = 2**16
 
@@ -62,12 +66,12 @@ def simulate_one_pass(
     sizes = _check.batches(batches, gamma.size, total=samples)
     R = _check.count("repetitions", repetitions, minimum=3)
     draw = draw or problem.sample
-    finals = np.zeros((R, sizes.shape[0], problem.eigenvalues.size))
+    finals = _kernels.aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
         _stream(gamma, sizes, draw, rng, finals[repetition])
 
-    _repeat(run, R, seed, threads, progress)
+    _repeat(run, R, seed, ONE_PASS, threads, progress)
     errors = (finals - problem.optimum) * np.sqrt(problem.eigenvalues)
     bias, variance = _centred(errors.transpose(1, 0, 2))
     return _simulated("one-pass SGD", problem, batches, R, seed, bias=bias, variance=variance)
@@ -118,15 +122,15 @@ def simulate_multi_pass(
         parts["fluctuation"][:, repetition] = (around**2).sum(axis=1)
         parts["cross"][:, repetition] = 2.0 * around @ (gd_error * scale)
 
-    _repeat(run, R, seed, threads, progress)
+    _repeat(run, R, seed, REUSE, threads, progress)
     if not reshuffle:
         del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L
-    kind = "epochs" if reshuffle else "with" if replacement else "without"
-    name = {"epochs": "reshuffled by epochs"}.get(kind, f"{kind} replacement")
-    return _simulated(
-        f"multi-pass SGD, {name}", problem, batches, R, seed,
-        **{term: _means(values) for term, values in parts.items()},
-    )
+    if reshuffle:
+        sampling = "reshuffled by epochs"
+    else:
+        sampling = "with replacement" if replacement else "without replacement"
+    estimates = {term: _means(values) for term, values in parts.items()}
+    return _simulated(f"multi-pass SGD, {sampling}", problem, batches, R, seed, **estimates)
 
 
 def simulate_gradient_descent(
@@ -152,7 +156,7 @@ def simulate_gradient_descent(
         errors = _reference(problem, check_dataset(draw(N, rng)), gamma)
         parts[:, 0, repetition] = (errors**2) @ problem.eigenvalues
 
-    _repeat(run, R, seed, threads, progress)
+    _repeat(run, R, seed, REUSE, threads, progress)
     bias, variance = (_means(part) for part in parts)
     return _simulated("normal GD", problem, gamma, R, seed, bias=bias, variance=variance)
 
@@ -174,10 +178,14 @@ def _stream(
     while end < total:
         fresh = check_dataset(draw(min(block, total - end), rng))
         keep = int(position[done < gamma.size].min()) - offset
-        features = np.concatenate([features[keep:], fresh[0]])
-        labels = np.concatenate([labels[keep:], fresh[1]])
+        if keep < labels.size:
+            fresh = (
+                np.concatenate([features[keep:], fresh[0]]),
+                np.concatenate([labels[keep:], fresh[1]]),
+            )
+        features, labels = fresh
         offset += keep
-        end += fresh[1].size
+        end = offset + labels.size
         _kernels.one_pass(features, labels, offset, gamma, sizes, done, position, u)
 
 
@@ -187,11 +195,12 @@ def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatAr
     GD is linear in the labels z . u* + residual, so the two are run side by side.
     """
     features, labels = dataset
-    N = labels.size
-    covariance = features.T @ features / N
     residual = labels - features @ problem.optimum
-    forcing = np.stack([np.zeros_like(problem.optimum), residual @ features / N])
-    errors = np.stack([-problem.optimum, np.zeros_like(problem.optimum)])
+    covariance, forcing = _kernels.second_moments(
+        features, np.stack([np.zeros_like(residual), residual])
+    )
+    errors = _kernels.aligned_zeros(2, problem.optimum.size)
+    errors[0] = -problem.optimum
     _kernels.gradient_descent(covariance, forcing, gamma, errors)
     return errors
 
@@ -200,21 +209,29 @@ def _repeat(
     run: Callable[[int, np.random.Generator], None],
     repetitions: int,
     seed: int,
+    key: int,
     threads: int | None,
     progress: Progress | None,
 ) -> None:
+    """Run every repetition with a generator of its own, in threads; compiled loops free the GIL."""
     seed = _check.count("seed", seed, minimum=0)
-    if threads is None:
-        threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    streams = np.random.SeedSequence(seed).spawn(repetitions)
+    threads = _cores() if threads is None else _check.count("threads", threads)
+    streams = np.random.SeedSequence(seed, spawn_key=(key,)).spawn(repetitions)
 
     def one(repetition: int) -> None:
         run(repetition, np.random.Generator(np.random.PCG64(streams[repetition])))
 
-    with ThreadPoolExecutor(_check.count("threads", threads)) as pool:
+    with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(one, range(repetitions)):
             if progress is not None:
                 progress(1)
+
+
+def _cores() -> int:
+    """Cores that this process may use; not all systems can tell them from all cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 # A term's estimate for every schedule, and its leave-one-out replicates.

@@ -1,0 +1,38 @@
+"""The command line: one file a command, loaded when it is called."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from batchlaw._version import __version__
+
+app = App(
+    name="batchlaw",
+    help="Which updates of an SGD run deserve the samples?",
+    version=__version__,
+    help_format="plaintext",
+    print_error=False,
+    exit_on_error=False,
+    result_action="return_value",
+)
+app.command("batchlaw.cli.reproduce:reproduce")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command. Bad input is one line on stderr and exit code 2, without a traceback."""
+    try:
+        code = app(sys.argv[1:] if arguments is None else list(arguments))
+    except (CycloptsError, ValueError) as error:
+        print(f"batchlaw: {_one_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("batchlaw: interrupted", file=sys.stderr)
+        return 130
+    return code if isinstance(code, int) else 0
+
+
+def _one_line(error: Exception) -> str:
+    return " ".join(str(error).split())

@@ -1,0 +1,142 @@
+"""``batchlaw reproduce``: the paper's experiments, files and figure."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter, Token
+
+from batchlaw._files import OutputDirectory
+from batchlaw.cli.progress import progress_bars
+from batchlaw.cli.table import text_table
+from batchlaw.paper.reported import Figure
+from batchlaw.paper.run import FIGURE, Results, run, write
+from batchlaw.paper.setting import GRAD_BUDGETS, ONE_PASS_N, Setting
+
+
+def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
+    """96,128,...: whole numbers with commas between them."""
+    (token,) = tokens
+    try:
+        return tuple(int(part) for part in token.value.split(","))
+    except ValueError:
+        raise ValueError(
+            f"{token.keyword} must be whole numbers separated by commas, got {token.value!r}"
+        ) from None
+
+
+Budgets = Annotated[tuple[int, ...], Parameter(converter=_budgets, n_tokens=1)]
+
+
+def reproduce(
+    *,
+    output_dir: Path = Path("results/paper"),
+    d: int = Setting.d,
+    m: int = Setting.m,
+    n: int = Setting.n,
+    t: int = Setting.t,
+    l: int = Setting.l,  # noqa: E741 - the paper's letter
+    reps: int = Setting.reps,
+    seed: int = Setting.seed,
+    a: float = Setting.a,
+    b: float = Setting.b,
+    gamma: float = Setting.gamma,
+    sigma: float = Setting.sigma,
+    one_pass_n_values: Budgets = ONE_PASS_N,
+    multipass_grad_budget_values: Budgets = GRAD_BUDGETS,
+    grad_budget: int | None = None,
+    threads: int | None = None,
+) -> int:
+    """Run the paper's four experiments, write their files and figure, compare the figures.
+
+    Parameters
+    ----------
+    output_dir
+        Where the files go; made if it is missing.
+    d
+        Ambient dimension.
+    m
+        Sketch dimension M.
+    n
+        Samples N of a dataset.
+    t
+        Updates T of one-pass SGD.
+    l
+        Updates L of multi-pass SGD.
+    reps
+        Repetitions, each with fresh data.
+    seed
+        For the problem instance and for the data.
+    a
+        Spectrum exponent: eigenvalues i^-a.
+    b
+        Source exponent: target energies i^-b.
+    gamma
+        Peak learning rate.
+    sigma
+        Standard deviation of the label noise.
+    one_pass_n_values
+        Sample budgets of experiment 1, separated by commas.
+    multipass_grad_budget_values
+        Gradient budgets of experiment 2, separated by commas.
+    grad_budget
+        Gradient budget of experiments 3 and 4; l n / t by default.
+    threads
+        Threads for the simulation; all cores by default. Results do not depend on it.
+    """
+    setting = Setting(
+        d=d,
+        m=m,
+        n=n,
+        t=t,
+        l=l,
+        reps=reps,
+        seed=seed,
+        a=a,
+        b=b,
+        gamma=gamma,
+        sigma=sigma,
+        one_pass_n_values=one_pass_n_values,
+        multipass_grad_budget_values=multipass_grad_budget_values,
+        grad_budget=grad_budget,
+    )
+    output = OutputDirectory(output_dir)
+    with progress_bars() as stages:
+        results = run(setting, threads=threads, stages=stages)
+    written = write(results, output)
+    print(_report(results))
+    print(f"\n{len(written)} files in {output_dir}; figure: {output_dir / f'{FIGURE}.png'}")
+    return 0
+
+
+def _report(results: Results) -> str:
+    setting = results.setting
+    lines = [
+        f"sketched regression, d = {setting.d}, M = {setting.m}, N = {setting.n}, "
+        f"T = {setting.t}, L = {setting.l}; {setting.reps} repetitions, seed {setting.seed}",
+        "",
+        text_table(
+            ("figure", "reference", "", "ours", "s.e.", "apart", "agrees"),
+            [_row(figure) for figure in results.figures],
+        ),
+    ]
+    agree = sum(figure.agrees for figure in results.figures)
+    lines += ["", f"{agree} of {len(results.figures)} figures agree (measured: within 3 s.e.)"]
+    if changed := setting.differs_from_paper():
+        lines.append(f"not the paper's setting, so its figures are left out: {', '.join(changed)}")
+    return "\n".join(lines)
+
+
+def _row(figure: Figure) -> tuple[str, ...]:
+    whole = isinstance(figure.reference, int)
+    digits = "d" if whole else ".3f" if figure.source == "paper" else ".5f"
+    return (
+        figure.name,
+        figure.source,
+        format(figure.reference, digits),
+        format(figure.ours, "d" if whole else ".5f"),
+        "" if figure.standard_error is None else f"{figure.standard_error:.3f}",
+        "" if figure.distance is None else f"{figure.distance:.1f} s.e.",
+        "yes" if figure.agrees else "NO",
+    )

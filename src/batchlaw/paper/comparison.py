@@ -1,0 +1,54 @@
+"""Experiment 3: measured and predicted errors relative to the constant schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from batchlaw.paper.multi_pass_sweep import MultiPassSweep
+from batchlaw.paper.one_pass_sweep import OnePassSweep
+from batchlaw.paper.setting import Setting
+from batchlaw.paper.sweep import SCHEDULES, Collapse
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """One schedule of one procedure. ``exact_ratio`` exists where an exact risk does."""
+
+    procedure: str
+    schedule: str
+    measured: float
+    measured_ratio: float
+    measured_ratio_se: float
+    predicted_ratio: float
+    exact_ratio: float | None
+
+
+def compare(
+    setting: Setting, one_pass: OnePassSweep, multi_pass: MultiPassSweep
+) -> list[Comparison]:
+    return [
+        *_ratios("one_pass", one_pass, setting.n, one_pass),
+        *_ratios("multi_pass", multi_pass, setting.reuse_budget, None),
+    ]
+
+
+def _ratios(
+    procedure: str, collapse: Collapse, budget: int, exact: OnePassSweep | None
+) -> list[Comparison]:
+    constant = collapse.sweep.index(budget, "constant")
+    rows = []
+    for schedule in SCHEDULES:
+        row = collapse.sweep.index(budget, schedule)
+        ratio, error = collapse.measured.ratio(collapse.term, row, constant)
+        rows.append(
+            Comparison(
+                procedure=procedure,
+                schedule=schedule,
+                measured=float(collapse.values()[row]),
+                measured_ratio=ratio,
+                measured_ratio_se=error,
+                predicted_ratio=float(collapse.predictor[row] / collapse.predictor[constant]),
+                exact_ratio=exact.exact.ratio("variance", row, constant)[0] if exact else None,
+            )
+        )
+    return rows

@@ -1,0 +1,103 @@
+"""What the paper's command line sets, with the defaults that appendix L names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+from batchlaw import _check
+from batchlaw.problem import Problem
+from batchlaw.rates import wsd_phases
+
+ONE_PASS_N = (96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480, 512)
+GRAD_BUDGETS = (512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One run of the paper's experiments.
+
+    Attributes
+    ----------
+    d, m
+        Ambient and sketch dimension.
+    n, t, l
+        Samples, one-pass updates, multi-pass updates.
+    reps, seed
+        Repetitions; one seed for the instance and for the data.
+    a, b, gamma, sigma
+        Spectrum and source exponents, peak rate, label noise.
+    one_pass_n_values, multipass_grad_budget_values
+        Budgets of experiments 1 and 2.
+    grad_budget
+        Budget of experiment 4, and of experiment 3's multi-pass half; l n / t by default.
+    """
+
+    d: int = 10_000
+    m: int = 64
+    n: int = 512
+    t: int = 64
+    l: int = 512  # noqa: E741 - the paper's letter
+    reps: int = 300
+    seed: int = 123
+    a: float = 2.0
+    b: float = 1.5
+    gamma: float = 0.05
+    sigma: float = 1.0
+    one_pass_n_values: tuple[int, ...] = ONE_PASS_N
+    multipass_grad_budget_values: tuple[int, ...] = GRAD_BUDGETS
+    grad_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a bad setting before anything is drawn or written."""
+        _check.count("reps", self.reps, minimum=3)
+        _check.count("seed", self.seed, minimum=0)
+        _check.count("n", self.n, minimum=2)
+        wsd_phases(self.t)
+        wsd_phases(self.l)
+        _check.real("gamma", self.gamma, above=0.0)
+        for budget in (*self.one_pass_n_values, self.n):
+            _at_least_one_each("n", budget, self.t)
+        for budget in (*self.multipass_grad_budget_values, self.reuse_budget):
+            _at_least_one_each("grad-budget", budget, self.l)
+            if budget > self.l * self.n:
+                raise ValueError(
+                    f"grad-budget must be at most l n = {self.l * self.n}: batches hold at most "
+                    f"the {self.n} samples, got {budget}"
+                )
+
+    @property
+    def reuse_budget(self) -> int:
+        """D_grad = L N / T unless it was given."""
+        if self.grad_budget is not None:
+            return self.grad_budget
+        return self.l * self.n // self.t
+
+    @property
+    def one_pass_budgets(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.one_pass_n_values, self.n}))
+
+    @property
+    def reuse_budgets(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.multipass_grad_budget_values, self.reuse_budget}))
+
+    def differs_from_paper(self) -> list[str]:
+        """Names of the fields that change the paper's figures; repetitions and seeds of data do not."""
+        paper = Setting()
+        names = [f.name for f in fields(self) if not f.name.endswith("_values")]
+        names = [name for name in names if name not in ("reps", "grad_budget")]
+        changed = [name for name in names if getattr(self, name) != getattr(paper, name)]
+        if self.reuse_budget != paper.reuse_budget:
+            changed.append("grad_budget")
+        return changed
+
+    def problem(self) -> Problem:
+        return Problem.paper(self.seed, self.d, self.m, self.a, self.b, self.sigma)
+
+
+def _at_least_one_each(name: str, budget: int, updates: int) -> None:
+    _check.count(name, budget)
+    if budget < updates:
+        raise ValueError(
+            f"{name} must be at least one sample an update: {updates} updates need {updates}, "
+            f"got {budget}"
+        )
