@@ -31,9 +31,7 @@ def influence(
     """
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
     gamma = _check.rates(rates, float(mu.max()))
-    many = (
-        np.ones_like(mu) if multiplicity is None else _check.vector("multiplicity", multiplicity)
-    )
+    many = np.ones_like(mu) if multiplicity is None else _check.vector("multiplicity", multiplicity)
     if many.size != mu.size:
         raise ValueError(
             f"multiplicity must have one entry for each of the {mu.size} eigenvalues, "

@@ -9,6 +9,8 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 if TYPE_CHECKING:
     from batchlaw.paper.comparison import Comparison
@@ -26,7 +28,7 @@ STYLES: dict[str, tuple[str, str, str]] = {
 }
 RATE, INFLUENCE, ROOT = "#999999", "#D55E00", "#009E73"
 
-RC = {
+RC: Any = {
     "font.size": 9,
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -102,7 +104,9 @@ def _collapse_panel(axes: Axes, collapse: Collapse, x: np.ndarray, law: str) -> 
         )
     axes.set(xscale="log", yscale="log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_minor_formatter(matplotlib.ticker.NullFormatter())
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axis.set_minor_formatter(NullFormatter())
     axes.legend(title="measured, ± 1 s.e.")
 
 
@@ -143,22 +147,22 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
                     label="exact" if k == 0 else None,
                 )
         ticks += list(x)
-        labels += [STYLES[row.schedule][2].replace(", ", ",\n") for row in rows]
+        labels += [STYLES[row.schedule][2].replace(", ", ",\n").replace(" ", "\n") for row in rows]
         centres.append((float(x.mean()), procedure.replace("_", "-")))
         position += len(rows) + 0.7
     axes.set_xticks(ticks, labels, fontsize=7)
-    top = 1.25 * max(row.measured_ratio + row.measured_ratio_se for row in comparisons)
+    top = 1.32 * max(row.measured_ratio + row.measured_ratio_se for row in comparisons)
     axes.set(
         title="(c) Error relative to the constant schedule",
         ylabel="ratio to constant",
         ylim=(0.0, top),
     )
     for centre, name in centres:
-        axes.text(centre, 0.04 * top, name, ha="center", color="white", weight="bold")
+        axes.text(centre, 0.87 * top, name, ha="center", weight="bold")
     axes.axhline(1.0, color="0.7", linewidth=0.7, zorder=0)
     legend = axes.legend(loc="upper center", ncols=3)
     for handle in legend.legend_handles:
-        if isinstance(handle, matplotlib.patches.Rectangle):
+        if isinstance(handle, Rectangle):
             handle.set_facecolor("0.6")
 
 
@@ -177,21 +181,20 @@ def _profile_panel(axes: Axes, profile: Profile) -> None:
         (profile.warmup_end, profile.stable_end, "stable"),
         (profile.stable_end, t[-1], "decay"),
     ):
-        axes.text((start + end) / 2, 1.04, name, ha="center", fontsize=8, color="0.4")
+        axes.text((start + end) / 2, 1.04, name, ha="center", fontsize=7, color="0.4")
     axes.set(
         title="(d) WSD influence and the oracle's batches",
         xlabel="update t",
         ylabel="share of the maximum",
-        ylim=(0.0, 1.42),
+        ylim=(0.0, 1.35),
     )
     axes.set_yticks(np.linspace(0.0, 1.0, 6))
     right = axes.twinx()
     right.spines["right"].set_visible(True)
     for batches, schedule in ((profile.oracle, "oracle"), (profile.constant, "constant")):
         color, _, label = STYLES[schedule]
-        right.step(
-            t, batches, where="mid", color=color, linewidth=0.9, label=f"{label} batch (right)"
-        )
-    right.set(ylabel="batch size (samples)", ylim=(0.0, 1.42 * profile.oracle.max()))
+        right.step(t, batches, where="mid", color=color, linewidth=0.9, label=f"{label} batch")
+    right.set(ylabel="batch size (samples, step lines)", ylim=(0.0, 1.35 * profile.oracle.max()))
     handles = [axis.get_legend_handles_labels() for axis in (axes, right)]
-    axes.legend(*(first + second for first, second in zip(*handles, strict=True)), ncols=2, loc="upper right")
+    lines, names = (first + second for first, second in zip(*handles, strict=True))
+    axes.legend(lines, names, ncols=3, loc="upper center")

@@ -5,6 +5,8 @@ All start from zero and return final iterates: (M,), or (S, M) for S schedules.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -21,7 +23,8 @@ def gradient_descent(dataset: Dataset, rates: ArrayLike) -> FloatArray:
     theta = _kernels.aligned_zeros(1, features.shape[1])
     covariance, forcing = _kernels.second_moments(features, labels[None, :])
     _kernels.gradient_descent(covariance, forcing, gamma, theta)
-    return theta[0]
+    final: FloatArray = theta[0]
+    return final
 
 
 def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: ArrayLike) -> FloatArray:
@@ -51,15 +54,20 @@ def multi_pass_sgd(
     """
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
-    sizes = check_reuse(batches, gamma.size, labels.size, replacement, reshuffle)
+    sizes = _check.batches(batches, gamma.size, maximum=None if replacement else labels.size)
     u = _kernels.aligned_zeros(sizes.shape[0], features.shape[1])
-    rng = np.random.default_rng(seed)
-    if reshuffle:
-        run = _kernels.reshuffled
-    else:
-        run = _kernels.with_replacement if replacement else _kernels.without_replacement
-    run(features, labels, gamma, sizes, rng, u)
+    run = reuse_kernel(replacement, reshuffle)
+    run(features, labels, gamma, sizes, np.random.default_rng(seed), u)
     return u[0] if _check.is_single(batches) else u
+
+
+def reuse_kernel(replacement: bool, reshuffle: bool) -> Callable[..., None]:
+    """The compiled loop for a way of sampling batches from a dataset."""
+    if replacement and reshuffle:
+        raise ValueError("replacement and reshuffle exclude each other, got both")
+    if reshuffle:
+        return _kernels.reshuffled
+    return _kernels.with_replacement if replacement else _kernels.without_replacement
 
 
 def check_dataset(dataset: Dataset) -> Dataset:
@@ -73,11 +81,3 @@ def check_dataset(dataset: Dataset) -> Dataset:
     if not (np.isfinite(features).all() and np.isfinite(labels).all()):
         raise ValueError("dataset must be finite, got NaN or infinity")
     return features, labels
-
-
-def check_reuse(
-    batches: ArrayLike, steps: int, samples: int, replacement: bool, reshuffle: bool
-) -> np.ndarray[tuple[int, ...], np.dtype[np.int64]]:
-    if replacement and reshuffle:
-        raise ValueError("replacement and reshuffle exclude each other, got both")
-    return _check.batches(batches, steps, maximum=None if replacement else samples)

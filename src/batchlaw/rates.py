@@ -16,9 +16,7 @@ from batchlaw._check import FloatArray
 DECAYS = ("exponential", "linear", "1-sqrt")
 
 
-def wsd_phases(
-    steps: int, warmup: float | int = 0.1, stable: float | int = 0.5
-) -> tuple[int, int]:
+def wsd_phases(steps: int, warmup: float | int = 0.1, stable: float | int = 0.5) -> tuple[int, int]:
     """Last step of the warmup and last step of the stable phase, J_w and J_s.
 
     A float is a share of the steps, rounded down as in the paper's appendix L; an int is

@@ -88,7 +88,7 @@ class Risk:
             )
         if term in ("excess", "total"):
             parts = [self.leave_one_out[name] for name in TERMS if name in self.leave_one_out]
-            return np.sum(parts, axis=0)
+            return np.asarray(np.sum(parts, axis=0))
         if term not in self.leave_one_out:
             known = ", ".join((*self.leave_one_out, "excess", "total"))
             raise ValueError(f"term must be one of {known}, got {term!r}")

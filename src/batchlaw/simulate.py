@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from batchlaw import _check, _kernels
 from batchlaw._check import FloatArray, IntArray
 from batchlaw.problem import Problem
-from batchlaw.procedures import Dataset, check_dataset, check_reuse, multi_pass_sgd
+from batchlaw.procedures import Dataset, check_dataset, reuse_kernel
 from batchlaw.risk import Risk
 
 Draw = Callable[[int, np.random.Generator], Dataset]
@@ -65,7 +65,7 @@ def simulate_one_pass(
     gamma = _check.rates(rates, float(problem.eigenvalues[0]))
     sizes = _check.batches(batches, gamma.size, total=samples)
     R = _check.count("repetitions", repetitions, minimum=3)
-    draw = draw or problem.sample
+    draw = problem.sample if draw is None else _checked(draw)
     finals = _kernels.aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
@@ -102,19 +102,19 @@ def simulate_multi_pass(
     problem = problem.expanded()
     gamma = _check.rates(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
-    sizes = check_reuse(batches, gamma.size, N, replacement, reshuffle)
+    sgd = reuse_kernel(replacement, reshuffle)
+    sizes = _check.batches(batches, gamma.size, maximum=None if replacement else N)
     R = _check.count("repetitions", repetitions, minimum=3)
-    draw = draw or problem.sample
+    draw = problem.sample if draw is None else _checked(draw)
     S = sizes.shape[0]
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
     scale = np.sqrt(problem.eigenvalues)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        dataset = check_dataset(draw(N, rng))
-        bias_part, noise_part = _reference(problem, dataset, gamma)
-        u = multi_pass_sgd(
-            dataset, gamma, sizes, rng, replacement=replacement, reshuffle=reshuffle
-        )
+        features, labels = draw(N, rng)
+        bias_part, noise_part = _reference(problem, (features, labels), gamma)
+        u = _kernels.aligned_zeros(S, scale.size)
+        sgd(features, labels, gamma, sizes, rng, u)
         gd_error = bias_part + noise_part
         around = (u - problem.optimum - gd_error) * scale
         parts["bias"][:, repetition] = ((bias_part * scale) ** 2).sum()
@@ -149,16 +149,21 @@ def simulate_gradient_descent(
     gamma = _check.rates(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
     R = _check.count("repetitions", repetitions, minimum=3)
-    draw = draw or problem.sample
+    draw = problem.sample if draw is None else _checked(draw)
     parts = np.zeros((2, 1, R))
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        errors = _reference(problem, check_dataset(draw(N, rng)), gamma)
+        errors = _reference(problem, draw(N, rng), gamma)
         parts[:, 0, repetition] = (errors**2) @ problem.eigenvalues
 
     _repeat(run, R, seed, REUSE, threads, progress)
     bias, variance = (_means(part) for part in parts)
     return _simulated("normal GD", problem, gamma, R, seed, bias=bias, variance=variance)
+
+
+def _checked(draw: Draw) -> Draw:
+    """A user's draw may return anything."""
+    return lambda n, rng: check_dataset(draw(n, rng))
 
 
 def _stream(
@@ -176,7 +181,7 @@ def _stream(
     offset = end = 0
     features, labels = np.empty((0, u.shape[1])), np.empty(0)
     while end < total:
-        fresh = check_dataset(draw(min(block, total - end), rng))
+        fresh = draw(min(block, total - end), rng)
         keep = int(position[done < gamma.size].min()) - offset
         if keep < labels.size:
             fresh = (
@@ -278,5 +283,5 @@ def _simulated(
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         leave_one_out={name: replicates for name, (_, replicates) in terms.items()},
-        **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},  # type: ignore[arg-type]
+        **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},
     )

@@ -14,6 +14,7 @@ app = App(
     help="Which updates of an SGD run deserve the samples?",
     version=__version__,
     help_format="plaintext",
+    help_formatter="plain",
     print_error=False,
     exit_on_error=False,
     result_action="return_value",

@@ -26,7 +26,15 @@ def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
         ) from None
 
 
-Budgets = Annotated[tuple[int, ...], Parameter(converter=_budgets, n_tokens=1)]
+Budgets = Annotated[
+    tuple[int, ...],
+    Parameter(
+        converter=_budgets,
+        n_tokens=1,
+        negative=(),
+        show_default=lambda values: ",".join(map(str, values)),
+    ),
+]
 
 
 def reproduce(

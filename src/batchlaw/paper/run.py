@@ -78,7 +78,8 @@ def summary(results: Results) -> dict[str, object]:
     """The run in one object: what was set, what came out, with which versions."""
     problem = results.problem
     return {
-        "setting": dataclasses.asdict(results.setting) | {"grad_budget": results.setting.reuse_budget},
+        "setting": dataclasses.asdict(results.setting)
+        | {"grad_budget": results.setting.reuse_budget},
         "differs_from_paper": results.setting.differs_from_paper(),
         "problem": {
             "largest_eigenvalue": problem.eigenvalues[0],

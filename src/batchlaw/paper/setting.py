@@ -81,7 +81,7 @@ class Setting:
         return tuple(sorted({*self.multipass_grad_budget_values, self.reuse_budget}))
 
     def differs_from_paper(self) -> list[str]:
-        """Names of the fields that change the paper's figures; repetitions and seeds of data do not."""
+        """Names of the fields that change the paper's figures. Repetitions do not."""
         paper = Setting()
         names = [f.name for f in fields(self) if not f.name.endswith("_values")]
         names = [name for name in names if name not in ("reps", "grad_budget")]

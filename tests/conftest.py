@@ -1,0 +1,22 @@
+import numpy as np
+import pytest
+from hypothesis import settings
+
+import batchlaw as bl
+
+# The same examples on every run: a failure can be repeated, and nothing is flaky.
+settings.register_profile("batchlaw", derandomize=True, deadline=None, max_examples=60)
+settings.load_profile("batchlaw")
+
+
+@pytest.fixture(scope="session")
+def paper() -> bl.Problem:
+    return bl.Problem.paper()
+
+
+@pytest.fixture(scope="session")
+def small() -> bl.Problem:
+    """A problem of six directions with a strong top one."""
+    mu = np.array([0.9, 0.5, 0.25, 0.12, 0.06, 0.03])
+    energy = np.array([1.0, 0.4, 2.0, 0.3, 0.7, 1.5])
+    return bl.Problem.from_spectrum(mu, energy, 1.3, approximation=0.3)

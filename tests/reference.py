@@ -1,0 +1,161 @@
+"""Definitions written as loops: slow, obvious, and independent of the package."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+
+
+def influence(mu, rates):
+    """kappa_t straight from its definition."""
+    T = len(rates)
+    kappa = np.zeros(T)
+    for t in range(T):
+        for m in mu:
+            product = 1.0
+            for s in range(t + 1, T):
+                product *= (1.0 - rates[s] * m) ** 2
+            kappa[t] += rates[t] ** 2 * m**2 * product
+    return kappa
+
+
+def log_influence(mu, rates):
+    """log kappa_t in extended precision, by sums of logarithms."""
+    rates = np.asarray(rates, dtype=np.longdouble)
+    terms = []
+    for m in np.asarray(mu, dtype=np.longdouble):
+        with np.errstate(divide="ignore"):
+            steps = np.log(np.abs(1 - rates * m))
+        after = np.append(np.cumsum(steps[:0:-1])[::-1], np.longdouble(0.0))
+        terms.append(2 * np.log(m) + 2 * after)
+    with np.errstate(divide="ignore"):
+        return np.logaddexp.reduce(np.array(terms), axis=0) + 2 * np.log(rates)
+
+
+def effective_batch(kappa, batches):
+    return sum(kappa) / sum(k / b for k, b in zip(kappa, batches, strict=True))
+
+
+def effective_fluctuation(kappa, batches, N, replacement=False):
+    rho = [1 / b if replacement else (N - b) / (b * (N - 1)) for b in batches]
+    return sum(k * r for k, r in zip(kappa, rho, strict=True)) / sum(kappa)
+
+
+def best_integers(kappa, budget, low=1, high=None, unit=1):
+    """The smallest sum kappa_t / B_t, by trying every schedule."""
+    high = budget if high is None else high
+    sizes = [b for b in range(low, high + 1) if b % unit == 0]
+    best = math.inf
+    for batches in itertools.product(sizes, repeat=len(kappa) - 1):
+        last = budget - sum(batches)
+        if last in sizes:
+            cost = sum(k / b for k, b in zip(kappa, (*batches, last), strict=True))
+            best = min(best, cost)
+    return best
+
+
+def paper_rounding(weights, budget):
+    """One each, the rest in proportion, largest remainders first, earliest on ties."""
+    total = sum(weights)
+    quota = [(budget - len(weights)) * w / total for w in weights]
+    batches = [1 + math.floor(q) for q in quota]
+    order = sorted(range(len(weights)), key=lambda i: -(quota[i] - math.floor(quota[i])))
+    for i in order[: budget - sum(batches)]:
+        batches[i] += 1
+    return batches
+
+
+def sgd(features, labels, rates, index_sets):
+    """u <- u - gamma/B sum_i z_i (z_i . u - y_i), one sample at a time."""
+    u = np.zeros(features.shape[1])
+    for rate, rows in zip(rates, index_sets, strict=True):
+        gradient = np.zeros_like(u)
+        for i in rows:
+            gradient += features[i] * (features[i] @ u - labels[i])
+        u = u - rate / len(rows) * gradient
+    return u
+
+
+def partition(batches):
+    """Index sets of one pass in the dataset's order."""
+    ends = np.cumsum(batches)
+    return [range(end - b, end) for end, b in zip(ends, batches, strict=True)]
+
+
+def subsets(N, batches, rng):
+    """Index sets without replacement: the start of a Fisher-Yates shuffle, kept between steps."""
+    rows = list(range(N))
+    for batch in batches:
+        for k in range(batch):
+            p = k + int(rng.random() * (N - k))
+            rows[k], rows[p] = rows[p], rows[k]
+        yield rows[:batch]
+
+
+def with_replacement(N, batches, rng):
+    for batch in batches:
+        yield [int(rng.random() * N) for _ in range(batch)]
+
+
+def epochs(N, batches, rng):
+    """Index sets of random reshuffling; a batch may run across the end of an epoch."""
+    rows = list(range(N))
+    left = []
+    for batch in batches:
+        picked = []
+        while len(picked) < batch:
+            if not left:
+                for k in range(N):
+                    p = k + int(rng.random() * (N - k))
+                    rows[k], rows[p] = rows[p], rows[k]
+                left = list(rows)
+            picked.append(left.pop(0))
+        yield picked
+
+
+def gradient_descent(features, labels, rates):
+    theta = np.zeros(features.shape[1])
+    for rate in rates:
+        gradient = np.zeros_like(theta)
+        for z, y in zip(features, labels, strict=True):
+            gradient += z * (z @ theta - y) / len(labels)
+        theta = theta - rate * gradient
+    return theta
+
+
+def dense_one_pass(covariance, optimum, s2, rates, batches):
+    """Bias, noise variance, covariance variance by full matrices (paper, appendix F).
+
+    Gaussian fourth moments: E[(zz' - S) C (zz' - S)] = S C S + S tr(S C).
+    """
+    S = covariance
+    identity = np.eye(len(optimum))
+    mean = -np.asarray(optimum, dtype=float)
+    noise = np.zeros_like(S)
+    cov = np.zeros_like(S)
+
+    def spread(C):
+        return S @ C @ S + S * np.trace(S @ C)
+
+    for rate, batch in zip(rates, batches, strict=True):
+        A = identity - rate * S
+        e = rate**2 / batch
+        noise = A @ noise @ A + e * (spread(noise) + s2 * S)
+        cov = A @ cov @ A + e * spread(cov + np.outer(mean, mean))
+        mean = A @ mean
+    return mean @ S @ mean, np.trace(S @ noise), np.trace(S @ cov)
+
+
+def sketched_problem(weights, columns, eigenvalues, sigma):
+    """Sigma's eigenvalues, mu_j (Q'u*)_j^2, Approx and s2 from the whole matrices S, H, w*.
+
+    ``columns`` is S; everything is formed at once.
+    """
+    S, H = columns, np.diag(eigenvalues)
+    Sigma = S @ H @ S.T
+    u = np.linalg.solve(Sigma, S @ H @ weights)
+    approximation = weights @ H @ weights - u @ Sigma @ u
+    mu, Q = np.linalg.eigh(Sigma)
+    return mu[::-1], ((Q.T @ u) ** 2)[::-1], approximation, sigma**2 + approximation

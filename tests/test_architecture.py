@@ -1,0 +1,106 @@
+"""The shape of the house: public names, the direction of imports, what loads with what."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import batchlaw as bl
+
+SOURCE = Path(bl.__file__).parent
+
+# A module imports only from modules above it.
+ORDER = [
+    "_version",
+    "_check",
+    "_files",
+    "_kernels",
+    "spectrum",
+    "problem",
+    "rates",
+    "influence_weights",
+    "allocation",
+    "risk",
+    "exact",
+    "procedures",
+    "simulate",
+    "plots",
+    "paper",
+    "cli",
+]
+
+
+def _imports(path):
+    """Modules of this package that a file imports when it runs (not for types alone)."""
+    tree = ast.parse(path.read_text())
+    hints = [n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
+    skipped = {id(node) for hint in hints for node in ast.walk(hint)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and id(node) not in skipped:
+            parts = (node.module or "").split(".")
+            if parts == ["batchlaw"]:
+                yield from (alias.name for alias in node.names)
+            elif parts[0] == "batchlaw":
+                yield parts[1]
+
+
+def test_imports_go_one_way():
+    for path in SOURCE.rglob("*.py"):
+        module = path.relative_to(SOURCE).with_suffix("").parts[0]
+        if module in ("__init__", "__main__"):
+            continue
+        for imported in _imports(path):
+            allowed = ORDER[: ORDER.index(module) + (path.parent != SOURCE)]
+            assert imported in allowed, f"{path.name} must not import {imported}"
+
+
+def test_only_plots_imports_matplotlib():
+    users = [p.name for p in SOURCE.rglob("*.py") if "import matplotlib" in p.read_text()]
+    assert users == ["plots.py"]
+
+
+def test_public_names_are_pinned():
+    assert sorted(bl.__all__) == sorted(
+        [
+            "Problem",
+            "Risk",
+            "__version__",
+            "allocate",
+            "constant",
+            "cosine",
+            "effective_batch",
+            "effective_fluctuation",
+            "gradient_descent",
+            "influence",
+            "influence_proxy",
+            "linear",
+            "multi_pass_sgd",
+            "one_pass_risk",
+            "one_pass_sgd",
+            "polynomial",
+            "schedule_families",
+            "simulate_gradient_descent",
+            "simulate_multi_pass",
+            "simulate_one_pass",
+            "step",
+            "wsd",
+        ]
+    )
+    modules = {path.stem for path in SOURCE.glob("*.py")}
+    assert not modules & set(bl.__all__)
+
+
+def test_importing_the_package_loads_no_pictures_and_no_command_line():
+    code = (
+        "import sys, batchlaw; "
+        "print([m for m in ('matplotlib', 'cyclopts', 'rich') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_kernel_frees_the_gil():
+    text = (SOURCE / "_kernels.py").read_text()
+    decorators = [line for line in text.splitlines() if line.startswith("@njit")]
+    assert decorators
+    assert all("nogil=True" in line for line in decorators)

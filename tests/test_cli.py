@@ -1,0 +1,149 @@
+import os
+import pty
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import batchlaw as bl
+from batchlaw.cli import main
+
+ROOT = Path(__file__).parent.parent
+SCRIPT = ROOT / "experiments" / "experiments_dynamic.py"
+SMALL = "--d 300 --m 8 --n 64 --t 16 --l 32 --reps 20 --one-pass-n-values 16,64 --grad-budget 96"
+SMALL = [*SMALL.split(), "--multipass-grad-budget-values", "32,64"]
+
+
+def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
+    assert main(["reproduce", "--output-dir", str(tmp_path / "new"), *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "measured one_pass oracle / constant" in out
+    assert "not the paper's setting" in out
+    assert f"figure: {tmp_path / 'new' / 'dynamic_experiments.png'}" in out
+    assert len(list((tmp_path / "new").iterdir())) == 9
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            "--one-pass-n-values 63,128",
+            "n must be at least one sample an update: 64 updates need 64, got 63",
+        ),
+        ("--n 63", "n must be at least one sample an update"),
+        ("--multipass-grad-budget-values 511", "grad-budget must be at least one sample an update"),
+        ("--grad-budget 262145", "grad-budget must be at most l n = 262144"),
+        ("--one-pass-n-values 96,l28", "must be whole numbers separated by commas, got '96,l28'"),
+        ("--one-pass-n-values 96,,128", "must be whole numbers separated by commas, got '96,,128'"),
+        ("--t 2", "steps must be a whole number of at least 3, got 2"),
+        ("--t 9", "warmup must last at least one step"),
+        ("--gamma 3.1", "peak rate 3.1 is unstable: 2 / largest eigenvalue is"),
+        ("--gamma nan", "gamma must be above 0.0, got nan"),
+        ("--gamma -0.05", "gamma must be above 0.0, got -0.05"),
+        ("--sigma -1", "sigma must be at least 0.0, got -1"),
+        ("--sigma inf", "sigma must be finite, got inf"),
+        ("--a 0.5", "a must be above 1.0, got 0.5"),
+        ("--m 0", "sketch must be a whole number of at least 1, got 0"),
+        ("--d 10", "dim must be at least sketch = 64, got 10"),
+        ("--reps 2", "reps must be a whole number of at least 3, got 2"),
+        ("--seed -1", "seed must be a whole number of at least 0, got -1"),
+        ("--reps many", "many"),
+        ("--unknown 3", "unknown"),
+        ("--threads 0", "threads must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_bad_input_is_one_line_exit_code_2_and_no_file(options, message, tmp_path, capsys):
+    assert main(["reproduce", "--output-dir", str(tmp_path), *options.split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_output_directory_that_cannot_be_written_is_named(tmp_path, capsys):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert main(["reproduce", "--output-dir", str(blocked), *SMALL]) == 2
+    assert "output directory must be writable" in capsys.readouterr().err
+    assert blocked.read_text() == ""
+
+
+def test_a_failure_while_writing_leaves_no_file_behind(tmp_path, monkeypatch):
+    def broken(*_):
+        raise OSError("disk full")
+
+    monkeypatch.setattr("batchlaw.plots.save", broken)
+    with pytest.raises(OSError, match="disk full"):
+        main(["reproduce", "--output-dir", str(tmp_path), *SMALL])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_command_is_one_line(capsys):
+    assert main(["reprdouce"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_version_and_help_answer(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.strip() == bl.__version__
+    assert main(["reproduce", "--help"]) == 0
+    text = capsys.readouterr().out
+    for option in ("--output-dir", "--d", "--l", "--multipass-grad-budget-values", "--grad-budget"):
+        assert re.search(rf"{option}\b", text)
+
+
+def test_the_papers_command_runs_word_for_word_from_the_root(tmp_path):
+    """Outside the environment the script finds .venv by itself."""
+    root = tmp_path / "project"
+    (root / "experiments").mkdir(parents=True)
+    shutil.copy(SCRIPT, root / "experiments")
+    (root / ".venv").symlink_to(Path(sys.prefix))
+    command = (
+        "experiments/experiments_dynamic.py --output-dir experiments --d 10000 --m 64 --n 512 "
+        "--t 64 --l 512 --reps 300 --seed 123 --one-pass-n-values "
+        "96,128,160,192,224,256,288,320,352,384,416,448,480,512 --multipass-grad-budget-values "
+        "512,640,768,1024,1280,1536,2048,2560,3072,3584,4096"
+    )
+    outside = _outside_python()
+    done = subprocess.run(
+        [outside, *command.split()], cwd=root, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no progress in a pipe
+    assert "18 of 18 figures agree" in done.stdout
+    assert (root / "experiments" / "dynamic_experiments.pdf").exists()
+
+
+def test_without_an_environment_the_script_says_how_to_make_one(tmp_path):
+    (tmp_path / "experiments").mkdir()
+    script = shutil.copy(SCRIPT, tmp_path / "experiments")
+    done = subprocess.run([_outside_python(), script], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.count("\n") == 1
+    assert "run 'make setup'" in done.stderr
+
+
+def _outside_python():
+    """The interpreter that this environment was made from: it has no batchlaw."""
+    return str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
+
+
+def test_progress_is_shown_on_a_terminal(tmp_path):
+    parent, child = pty.openpty()
+    command = [sys.executable, "-m", "batchlaw", "reproduce", "--output-dir", str(tmp_path), *SMALL]
+    process = subprocess.Popen(command, stderr=child, stdout=subprocess.DEVNULL)
+    os.close(child)
+    shown = b""
+    try:
+        while chunk := os.read(parent, 4096):
+            shown += chunk
+    except OSError:  # the terminal closes with the process
+        pass
+    os.close(parent)
+    assert process.wait(timeout=120) == 0
+    assert b"multi-pass sweep" in shown
+    assert b"20/20" in shown

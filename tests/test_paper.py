@@ -1,0 +1,151 @@
+"""The paper's four experiments, at its size: this is quick enough to run whole."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw._files import OutputDirectory
+from batchlaw.paper.reported import RATIOS
+from batchlaw.paper.run import run, write
+from batchlaw.paper.setting import Setting
+
+COLUMNS = {
+    "dynamic_one_pass_summary.csv": "schedule,n,b_eff,variance,variance_se,exact_variance",
+    "dynamic_multipass_wor_summary.csv": "schedule,grad_budget,rho_eff,fluctuation,fluctuation_se",
+    "dynamic_one_pass_schedules.csv": "schedule,n,t,batch,kappa",
+    "dynamic_multipass_wor_schedules.csv": "schedule,grad_budget,t,batch,kappa,rho",
+    "dynamic_allocation_comparison.csv": "procedure,schedule,measured,measured_ratio,"
+    "measured_ratio_se,predicted_ratio,exact_ratio",
+    "dynamic_oracle_influence_profile.csv": "t,phase,gamma,kappa,sqrt_kappa,oracle_batch,"
+    "constant_batch",
+}
+
+
+@pytest.fixture(scope="module")
+def results():
+    return run(Setting())
+
+
+@pytest.fixture(scope="module")
+def folder(results, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("paper")
+    write(results, OutputDirectory(folder))
+    return folder
+
+
+def _rows(path):
+    with path.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_predicted_ratios_have_every_printed_digit(results):
+    ratios = {(c.procedure, c.schedule): c.predicted_ratio for c in results.comparisons}
+    for key, (predicted, _) in RATIOS.items():
+        assert f"{ratios[key]:.3f}" == f"{predicted:.3f}"
+    assert ratios["one_pass", "oracle"] == pytest.approx(0.68756, abs=5e-6)
+    assert ratios["one_pass", "early_small_late_large"] == pytest.approx(1.44494, abs=5e-6)
+    assert ratios["multi_pass", "oracle"] == pytest.approx(0.59882, abs=5e-6)
+    assert ratios["multi_pass", "early_small_late_large"] == pytest.approx(1.16035, abs=5e-6)
+
+
+def test_every_figure_of_the_paper_agrees(results):
+    """Experiments 3 and 4, and measured ratios against exact ones, at the default seed."""
+    assert len(results.figures) == 4 + 7 + 4 + 3
+    assert [figure.name for figure in results.figures if not figure.agrees] == []
+    for figure in results.figures:
+        if figure.standard_error is not None:
+            assert 0.0 < figure.standard_error < 0.15
+
+
+def test_experiment_1_collapses_on_the_exact_variances(results):
+    sweep = results.one_pass
+    distance = (sweep.values() - sweep.exact.variance) / sweep.standard_errors()
+    # Budgets share data, so the distances are correlated; none may be far out.
+    assert np.abs(distance).max() < 4
+    exact_line = sweep.exact.variance / sweep.predictor
+    assert exact_line.max() / exact_line.min() < 1.15
+    multiple, error = sweep.multiple()
+    assert abs(multiple - np.exp(np.log(exact_line).mean())) < 4 * error
+
+
+def test_experiment_2_collapses_on_rho_eff(results):
+    assert results.multi_pass.spread() < 0.08
+    multiple, error = results.multi_pass.multiple()
+    assert multiple == pytest.approx(0.0274, abs=4 * error)
+
+
+def test_experiment_4_has_the_paper_profile(results):
+    profile = results.profile
+    assert (profile.warmup_end, profile.stable_end) == (51, 256)
+    assert (profile.oracle.min(), profile.oracle.max(), profile.oracle.sum()) == (1, 23, 4096)
+    assert profile.oracle.argmax() + 1 == profile.kappa.argmax() + 1 == 256
+    assert (profile.constant == 8).all()
+
+
+def test_files_have_their_columns_and_rows(folder):
+    rows = {name: _rows(folder / name) for name in COLUMNS}
+    for name, columns in COLUMNS.items():
+        assert ",".join(rows[name][0]) == columns
+    sizes = [len(rows[name]) for name in COLUMNS]
+    assert sizes == [14 * 4, 11 * 4, 14 * 4 * 64, 11 * 4 * 512, 8, 512]
+    for row in rows["dynamic_allocation_comparison.csv"]:
+        assert (row["exact_ratio"] != "") == (row["procedure"] == "one_pass")
+    profile = rows["dynamic_oracle_influence_profile.csv"]
+    assert [row["phase"] for row in profile] == ["warmup"] * 51 + ["stable"] * 205 + ["decay"] * 256
+    assert sum(int(row["oracle_batch"]) for row in profile) == 4096
+
+
+def test_schedule_files_hold_what_was_summarised(folder, results):
+    batches, kappa = {}, {}
+    for row in _rows(folder / "dynamic_one_pass_schedules.csv"):
+        key = row["schedule"], int(row["n"])
+        batches.setdefault(key, []).append(int(row["batch"]))
+        kappa.setdefault(key, []).append(float(row["kappa"]))
+    for row in _rows(folder / "dynamic_one_pass_summary.csv"):
+        key = row["schedule"], int(row["n"])
+        assert sum(batches[key]) == key[1]
+        b_eff = bl.effective_batch(kappa[key], batches[key])
+        assert float(row["b_eff"]) == pytest.approx(b_eff, rel=1e-12)
+
+
+def test_summary_is_json_with_the_verdicts(folder):
+    summary = json.loads((folder / "summary.json").read_text())
+    assert summary["all_agree"] is True
+    assert summary["setting"]["grad_budget"] == 4096
+    assert summary["differs_from_paper"] == []
+    assert summary["problem"]["trace"] == pytest.approx(1.312398, abs=5e-7)
+
+
+def test_the_figure_is_written_twice_with_the_same_bytes(folder, results, tmp_path):
+    write(results, OutputDirectory(tmp_path))
+    for name in ("dynamic_experiments.png", "dynamic_experiments.pdf"):
+        content = (folder / name).read_bytes()
+        assert content == (tmp_path / name).read_bytes()
+        assert len(content) > 10_000
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_another_setting_is_not_held_against_the_papers_figures():
+    setting = Setting(d=200, m=8, reps=20, one_pass_n_values=(512,))
+    results = run(setting)
+    assert setting.differs_from_paper() == ["d", "m"]
+    assert {figure.source for figure in results.figures} == {"exact"}
+
+
+def test_a_wrong_figure_is_reported_as_such():
+    """The table can say no: the late-large ratio does not pass for the oracle's."""
+    from dataclasses import replace
+
+    from batchlaw.paper.reported import figures
+
+    results = run(Setting(reps=300, one_pass_n_values=(512,), multipass_grad_budget_values=(4096,)))
+    late = results.comparisons[3]
+    wrong = [replace(late, schedule="oracle"), *results.comparisons[1:]]
+    verdicts = figures(results.setting, wrong, results.profile)
+    assert [f.agrees for f in verdicts if "one_pass oracle" in f.name] == [False, False, True]
+    assert not [f for f in verdicts if "one_pass oracle" in f.name and f.source == "paper"][
+        1
+    ].agrees
