@@ -35,6 +35,7 @@ lint: .venv/.dev  ## style and types
 
 bench: .venv/.base  ## speed against a plain NumPy port, measured in one run
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/huge_sketch.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

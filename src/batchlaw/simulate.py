@@ -220,7 +220,7 @@ def _repeat(
 ) -> None:
     """Run every repetition with a generator of its own, in threads; compiled loops free the GIL."""
     seed = _check.count("seed", seed, minimum=0)
-    threads = _cores() if threads is None else _check.count("threads", threads)
+    threads = cores() if threads is None else _check.count("threads", threads)
     streams = np.random.SeedSequence(seed, spawn_key=(key,)).spawn(repetitions)
 
     def one(repetition: int) -> None:
@@ -232,7 +232,7 @@ def _repeat(
                 progress(1)
 
 
-def _cores() -> int:
+def cores() -> int:
     """Cores that this process may use; not all systems can tell them from all cores."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

@@ -1,0 +1,42 @@
+"""What the documents say exists, exists; what they show, runs."""
+
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+
+
+def _theory_rows():
+    lines = (ROOT / "docs" / "theory.md").read_text().splitlines()
+    return [
+        re.findall(r"`([^`]+)`", line) for line in lines if line.startswith("|") and "::" in line
+    ]
+
+
+@pytest.mark.parametrize(("function", "test"), _theory_rows())
+def test_every_row_of_the_theory_table_names_a_function_and_a_test(function, test):
+    parts = function.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join(parts[:cut]))
+            break
+        except ModuleNotFoundError:
+            continue
+    for name in parts[cut:]:
+        found = getattr(found, name)
+    assert callable(found)
+    file, name = test.split("::")
+    assert f"def {name}(" in (ROOT / "tests" / file).read_text()
+
+
+def test_the_python_of_the_readme_runs(capsys):
+    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    exec(compile(block, "README.md", "exec"), {})
+    printed = capsys.readouterr().out.split()
+    shown = re.findall(r"#.*?(\d+\.\d+)", block)
+    assert shown
+    for number in shown:
+        assert any(word.startswith(number) for word in printed), number
