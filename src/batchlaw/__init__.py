@@ -11,10 +11,9 @@ from batchlaw.allocation import (
     effective_fluctuation,
     schedule_families,
 )
-from batchlaw.exact import one_pass_risk
+from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
 from batchlaw.problem import Problem
-from batchlaw.procedures import gradient_descent, multi_pass_sgd, one_pass_sgd
 from batchlaw.rates import constant, cosine, linear, polynomial, step, wsd
 from batchlaw.risk import Risk
 from batchlaw.simulate import (
@@ -32,13 +31,10 @@ __all__ = [
     "cosine",
     "effective_batch",
     "effective_fluctuation",
-    "gradient_descent",
     "influence",
     "influence_proxy",
     "linear",
-    "multi_pass_sgd",
     "one_pass_risk",
-    "one_pass_sgd",
     "polynomial",
     "schedule_families",
     "simulate_gradient_descent",

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from batchlaw import _check, _kernels
+from batchlaw import _check
 from batchlaw._check import FloatArray
+from batchlaw._kernels.influence import influence as influence_kernel
 
 # Influence below this is returned as zero: nothing that survives so little is worth a sample.
 SMALLEST = 1e-290
@@ -39,7 +40,7 @@ def influence(
         )
     # Largest first: those are forgotten soonest, and the loop drops them from the front.
     order = np.argsort(-mu, kind="stable")
-    kappa = np.asarray(_kernels.influence(mu[order], many[order], gamma))
+    kappa = np.asarray(influence_kernel(mu[order], many[order], gamma))
     return np.where(kappa < SMALLEST, 0.0, kappa)
 
 

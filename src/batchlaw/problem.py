@@ -17,8 +17,10 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from batchlaw import _check, _kernels
+from batchlaw import _check
 from batchlaw._check import FloatArray
+from batchlaw._kernels.common import aligned_zeros
+from batchlaw._kernels.sgd import gaussian_samples
 from batchlaw.spectrum import power_law
 
 # Columns of S held at once: 2048 x M doubles, 8 MB at M = 512.
@@ -215,9 +217,9 @@ class Problem:
         n = _check.count("n", n)
         rng = np.random.default_rng(seed)
         problem = self.expanded()
-        features = _kernels.aligned_zeros(n, problem.eigenvalues.size)
+        features = aligned_zeros(n, problem.eigenvalues.size)
         labels = np.empty(n)
-        _kernels.gaussian_samples(
+        gaussian_samples(
             rng,
             np.sqrt(problem.eigenvalues),
             problem.optimum,

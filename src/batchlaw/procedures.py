@@ -10,8 +10,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from batchlaw import _check, _kernels
+from batchlaw import _check
 from batchlaw._check import FloatArray
+from batchlaw._kernels import sgd
+from batchlaw._kernels.common import aligned_zeros
 
 Dataset = tuple[FloatArray, FloatArray]
 
@@ -20,9 +22,9 @@ def gradient_descent(dataset: Dataset, rates: ArrayLike) -> FloatArray:
     """Normal GD, theta_t = theta_{t-1} - gamma_t (Sigma_hat theta_{t-1} - b_hat) (section 2, 1)."""
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
-    theta = _kernels.aligned_zeros(1, features.shape[1])
-    covariance, forcing = _kernels.second_moments(features, labels[None, :])
-    _kernels.gradient_descent(covariance, forcing, gamma, theta)
+    theta = aligned_zeros(1, features.shape[1])
+    covariance, forcing = sgd.second_moments(features, labels[None, :])
+    sgd.gradient_descent(covariance, forcing, gamma, theta)
     final: FloatArray = theta[0]
     return final
 
@@ -32,9 +34,9 @@ def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: ArrayLike) -> Floa
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
     sizes = _check.batches(batches, gamma.size, total=labels.size)
-    u = _kernels.aligned_zeros(sizes.shape[0], features.shape[1])
+    u = aligned_zeros(sizes.shape[0], features.shape[1])
     start = np.zeros((2, sizes.shape[0]), dtype=np.int64)
-    _kernels.one_pass(features, labels, 0, gamma, sizes, start[0], start[1], u)
+    sgd.one_pass(features, labels, 0, gamma, sizes, start[0], start[1], u)
     return u[0] if _check.is_single(batches) else u
 
 
@@ -55,7 +57,7 @@ def multi_pass_sgd(
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
     sizes = _check.batches(batches, gamma.size, maximum=None if replacement else labels.size)
-    u = _kernels.aligned_zeros(sizes.shape[0], features.shape[1])
+    u = aligned_zeros(sizes.shape[0], features.shape[1])
     run = reuse_kernel(replacement, reshuffle)
     run(features, labels, gamma, sizes, np.random.default_rng(seed), u)
     return u[0] if _check.is_single(batches) else u
@@ -66,8 +68,8 @@ def reuse_kernel(replacement: bool, reshuffle: bool) -> Callable[..., None]:
     if replacement and reshuffle:
         raise ValueError("replacement and reshuffle exclude each other, got both")
     if reshuffle:
-        return _kernels.reshuffled
-    return _kernels.with_replacement if replacement else _kernels.without_replacement
+        return sgd.reshuffled
+    return sgd.with_replacement if replacement else sgd.without_replacement
 
 
 def check_dataset(dataset: Dataset) -> Dataset:

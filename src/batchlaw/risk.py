@@ -38,6 +38,11 @@ class Risk:
         Of the final iterate around gradient descent on the same data (multi-pass).
     cross
         2 E<theta - u*, u - theta>. Zero for independent batches; measured for reshuffling.
+    uncertainty
+        Estimated relative error of the excess from an approximation (nodes that stand for
+        many directions, a truncated basis, a coarser time grid); 0 where there is none.
+    notes
+        What a reader should know before using the numbers, one sentence each.
     leave_one_out
         Term -> (schedules, repetitions): the estimate without each repetition in turn.
     """
@@ -52,6 +57,8 @@ class Risk:
     variance_covariance: float | FloatArray | None = None
     fluctuation: float | FloatArray = 0.0
     cross: float | FloatArray = 0.0
+    uncertainty: float | FloatArray = 0.0
+    notes: tuple[str, ...] = ()
     leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
 
     @property

@@ -13,8 +13,10 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from numpy.typing import ArrayLike
 
-from batchlaw import _check, _kernels
+from batchlaw import _check
 from batchlaw._check import FloatArray, IntArray
+from batchlaw._kernels import sgd
+from batchlaw._kernels.common import aligned_zeros
 from batchlaw.problem import Problem
 from batchlaw.procedures import Dataset, check_dataset, reuse_kernel
 from batchlaw.risk import Risk
@@ -66,7 +68,7 @@ def simulate_one_pass(
     sizes = _check.batches(batches, gamma.size, total=samples)
     R = _check.count("repetitions", repetitions, minimum=3)
     draw = problem.sample if draw is None else _checked(draw)
-    finals = _kernels.aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
+    finals = aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
         _stream(gamma, sizes, draw, rng, finals[repetition])
@@ -102,7 +104,7 @@ def simulate_multi_pass(
     problem = problem.expanded()
     gamma = _check.rates(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
-    sgd = reuse_kernel(replacement, reshuffle)
+    run_sgd = reuse_kernel(replacement, reshuffle)
     sizes = _check.batches(batches, gamma.size, maximum=None if replacement else N)
     R = _check.count("repetitions", repetitions, minimum=3)
     draw = problem.sample if draw is None else _checked(draw)
@@ -113,8 +115,8 @@ def simulate_multi_pass(
     def run(repetition: int, rng: np.random.Generator) -> None:
         features, labels = draw(N, rng)
         bias_part, noise_part = _reference(problem, (features, labels), gamma)
-        u = _kernels.aligned_zeros(S, scale.size)
-        sgd(features, labels, gamma, sizes, rng, u)
+        u = aligned_zeros(S, scale.size)
+        run_sgd(features, labels, gamma, sizes, rng, u)
         gd_error = bias_part + noise_part
         around = (u - problem.optimum - gd_error) * scale
         parts["bias"][:, repetition] = ((bias_part * scale) ** 2).sum()
@@ -191,7 +193,7 @@ def _stream(
         features, labels = fresh
         offset += keep
         end = offset + labels.size
-        _kernels.one_pass(features, labels, offset, gamma, sizes, done, position, u)
+        sgd.one_pass(features, labels, offset, gamma, sizes, done, position, u)
 
 
 def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatArray:
@@ -201,12 +203,12 @@ def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatAr
     """
     features, labels = dataset
     residual = labels - features @ problem.optimum
-    covariance, forcing = _kernels.second_moments(
+    covariance, forcing = sgd.second_moments(
         features, np.stack([np.zeros_like(residual), residual])
     )
-    errors = _kernels.aligned_zeros(2, problem.optimum.size)
+    errors = aligned_zeros(2, problem.optimum.size)
     errors[0] = -problem.optimum
-    _kernels.gradient_descent(covariance, forcing, gamma, errors)
+    sgd.gradient_descent(covariance, forcing, gamma, errors)
     return errors
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw.allocation import effective_batch
-from batchlaw.exact import one_pass_risk
+from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.paper.setting import Setting
 from batchlaw.paper.sweep import Collapse, Sweep
 from batchlaw.problem import Problem

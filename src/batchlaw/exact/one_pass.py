@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from batchlaw import _check, _kernels
+from batchlaw import _check
+from batchlaw._kernels import moments
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
 
@@ -32,7 +33,7 @@ def one_pass_risk(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Ris
     """
     gamma = _check.rates(rates, float(problem.eigenvalues[0]))
     sizes = _check.batches(batches, gamma.size, whole=False)
-    parts = _kernels.one_pass_moments(
+    parts = moments.one_pass_moments(
         problem.eigenvalues,
         problem.multiplicity,
         problem.target_energy,

@@ -1,0 +1,1 @@
+"""Exact risks, and approximations that say so: no Monte Carlo. One file a procedure."""
