@@ -285,5 +285,5 @@ def _simulated(
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         leave_one_out={name: replicates for name, (_, replicates) in terms.items()},
-        **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},
+        **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},  # type: ignore[arg-type]
     )
