@@ -159,3 +159,74 @@ def sketched_problem(weights, columns, eigenvalues, sigma):
     approximation = weights @ H @ weights - u @ Sigma @ u
     mu, Q = np.linalg.eigh(Sigma)
     return mu[::-1], ((Q.T @ u) ** 2)[::-1], approximation, sigma**2 + approximation
+
+
+# Update rules as their authors write them: (error, velocity, gradient function) -> new pair.
+def heavy_ball(e, d, gradient, rate, beta):
+    d = beta * d - rate * gradient(e)
+    return e + d, d
+
+
+def nesterov(e, d, gradient, rate, beta):
+    d = beta * d - rate * gradient(e + beta * d)
+    return e + d, d
+
+
+def torch_heavy_ball(e, v, gradient, rate, beta):
+    v = beta * v + gradient(e)
+    return e - rate * v, v
+
+
+def torch_nesterov(e, v, gradient, rate, beta):
+    g = gradient(e)
+    v = beta * v + g
+    return e - rate * (g + beta * v), v
+
+
+def dense_momentum(covariance, optimum, s2, rates, batches, betas, step, average):
+    """Bias and variance of the readout by full matrices over (e, v, s) in any basis.
+
+    The linear maps are found by probing ``step`` with unit vectors, and E over Gaussian
+    batches is the noise (S Y S + S tr(S Y) + s2 S)/B at the gradient point, found likewise.
+    """
+    S = covariance
+    M = len(optimum)
+    unit = np.eye(2 * M)
+    mean = np.concatenate([-np.asarray(optimum), np.zeros(M), -(1 - sum(average)) * optimum])
+    P = np.zeros((3 * M, 3 * M))
+    for rate, batch, beta, weight in zip(rates, batches, betas, average, strict=True):
+
+        def probe(x, gradient, rate=rate, beta=beta, weight=weight):
+            e, v = step(x[:M], x[M:], gradient, rate, beta)
+            return np.concatenate([e, v, weight * e])
+
+        F = np.zeros((3 * M, 3 * M))
+        F[:, : 2 * M] = np.stack([probe(x, lambda y: S @ y) for x in unit], axis=1)
+        F[2 * M :, 2 * M :] = np.eye(M)
+        at = []  # where the gradient is taken, as a linear map of (e, v)
+        for x in unit:
+            seen = []
+            probe(x, lambda y, seen=seen: seen.append(y) or np.zeros(M))
+            at.append(seen[0])
+        G = np.stack(at, axis=1)
+        into = np.stack([probe(np.zeros(2 * M), lambda y, n=n: n) for n in np.eye(M)], axis=1)
+        centre = G @ mean[: 2 * M]
+        Y = G @ P[: 2 * M, : 2 * M] @ G.T + np.outer(centre, centre)
+        noise = (S @ Y @ S + S * np.trace(S @ Y) + s2 * S) / batch
+        P = F @ P @ F.T + into @ noise @ into.T
+        mean = F @ mean
+    s = mean[2 * M :]
+    return s @ S @ s, np.trace(S @ P[2 * M :, 2 * M :])
+
+
+def influence_by_perturbation(mu, rates, betas, step, average):
+    """kappa_t = sum_j mu_j^2 psi_tj^2, psi from a run with a unit of noise at step t alone."""
+    kappa = np.zeros(len(rates))
+    for t in range(len(rates)):
+        for m in mu:
+            e = v = s = 0.0
+            for k, (rate, beta, weight) in enumerate(zip(rates, betas, average, strict=True)):
+                e, v = step(e, v, lambda y, k=k: m * y + (k == t), rate, beta)  # noqa: B023
+                s += weight * e
+            kappa[t] += (m * s) ** 2
+    return kappa

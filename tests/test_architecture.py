@@ -18,6 +18,7 @@ ORDER = [
     "spectrum",
     "problem",
     "rates",
+    "update_rules",
     "influence_weights",
     "allocation",
     "risk",

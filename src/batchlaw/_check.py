@@ -75,18 +75,6 @@ def vector(name: str, values: ArrayLike, *, positive: bool = False) -> FloatArra
     return array
 
 
-def rates(values: ArrayLike, largest_eigenvalue: float) -> FloatArray:
-    """Step sizes for which every direction contracts: gamma_t mu_1 < 2 at every step."""
-    array = vector("rates", values)
-    peak = float(array.max())
-    if peak == 0.0:
-        raise ValueError("rates must not all be zero")
-    if peak * largest_eigenvalue >= 2.0:
-        limit = 2.0 / largest_eigenvalue
-        raise ValueError(f"peak rate {peak:.6g} is unstable: 2 / largest eigenvalue is {limit:.6g}")
-    return array
-
-
 def batches(
     values: ArrayLike,
     steps: int,

@@ -7,19 +7,29 @@ from numpy.typing import ArrayLike
 
 from batchlaw import _check
 from batchlaw._check import FloatArray
-from batchlaw._kernels.influence import influence as influence_kernel
+from batchlaw._kernels import influence as kernels
+from batchlaw.update_rules import check_stable, readout, update_rule
 
 # Influence below this is returned as zero: nothing that survives so little is worth a sample.
 SMALLEST = 1e-290
 
 
 def influence(
-    eigenvalues: ArrayLike, rates: ArrayLike, *, multiplicity: ArrayLike | None = None
+    eigenvalues: ArrayLike,
+    rates: ArrayLike,
+    *,
+    multiplicity: ArrayLike | None = None,
+    momentum: float | ArrayLike = 0.0,
+    nesterov: bool = False,
+    pytorch: bool = False,
+    average: ArrayLike | None = None,
 ) -> FloatArray:
-    r"""Final-risk influence of every update (paper, section 3).
+    r"""Final-risk influence of every update (paper, section 3), in O(T M).
 
-    kappa_t = gamma_t^2 sum_j n_j mu_j^2 prod_{s=t+1}^{T} (1 - gamma_s mu_j)^2, in O(T M).
-    Relative error below 1e-10 for up to 10^6 steps; zero where kappa_t is under 1e-290.
+    For plain SGD kappa_t = gamma_t^2 sum_j n_j mu_j^2 prod_{s=t+1}^{T} (1 - gamma_s mu_j)^2,
+    with a relative error below 1e-10 for up to 10^6 steps; zero where it is under 1e-290.
+    With momentum or averaging kappa_t = sum_j n_j mu_j^2 psi_tj^2, where psi_tj is the
+    readout's response to the gradient noise of step t in direction j.
 
     Parameters
     ----------
@@ -29,9 +39,14 @@ def influence(
         Step sizes gamma_t, each with gamma_t mu_1 < 2.
     multiplicity : (M,) array, optional
         n_j, how many directions share each eigenvalue.
+    momentum, nesterov, pytorch
+        beta, one number or one a step, and its form; see ``update_rules.update_rule``.
+    average : (T,) array, optional
+        Weights on the iterates u_1..u_T (``tail_average``, ``ema``); None is the last one.
     """
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
-    gamma = _check.rates(rates, float(mu.max()))
+    gamma = check_stable(rates, float(mu.max()), momentum, nesterov)
+    weights = readout(average, gamma.size)
     many = np.ones_like(mu) if multiplicity is None else _check.vector("multiplicity", multiplicity)
     if many.size != mu.size:
         raise ValueError(
@@ -40,7 +55,13 @@ def influence(
         )
     # Largest first: those are forgotten soonest, and the loop drops them from the front.
     order = np.argsort(-mu, kind="stable")
-    kappa = np.asarray(influence_kernel(mu[order], many[order], gamma))
+    if weights is None and not np.any(momentum):
+        kappa = np.asarray(kernels.influence(mu[order], many[order], gamma))
+    else:
+        rule = update_rule(gamma, momentum, nesterov, pytorch)
+        if weights is None:
+            weights = np.append(np.zeros(gamma.size - 1), 1.0)
+        kappa = np.asarray(kernels.general_influence(mu[order], many[order], rule, weights))
     return np.where(kappa < SMALLEST, 0.0, kappa)
 
 

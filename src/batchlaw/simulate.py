@@ -20,6 +20,7 @@ from batchlaw._kernels.common import aligned_zeros
 from batchlaw.problem import Problem
 from batchlaw.procedures import Dataset, check_dataset, reuse_kernel
 from batchlaw.risk import Risk
+from batchlaw.update_rules import check_stable
 
 Draw = Callable[[int, np.random.Generator], Dataset]
 Progress = Callable[[int], None]
@@ -64,7 +65,7 @@ def simulate_one_pass(
         Called with the number of repetitions just finished.
     """
     problem = problem.expanded()
-    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
     sizes = _check.batches(batches, gamma.size, total=samples)
     R = _check.count("repetitions", repetitions, minimum=3)
     draw = problem.sample if draw is None else _checked(draw)
@@ -102,7 +103,7 @@ def simulate_multi_pass(
     the mean iterate is no longer GD's). Other parameters as for ``simulate_one_pass``.
     """
     problem = problem.expanded()
-    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
     run_sgd = reuse_kernel(replacement, reshuffle)
     sizes = _check.batches(batches, gamma.size, maximum=None if replacement else N)
@@ -148,7 +149,7 @@ def simulate_gradient_descent(
 ) -> Risk:
     """Normal GD on fresh datasets of N = ``samples``: its bias, and its variance over labels."""
     problem = problem.expanded()
-    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
     R = _check.count("repetitions", repetitions, minimum=3)
     draw = problem.sample if draw is None else _checked(draw)

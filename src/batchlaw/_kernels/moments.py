@@ -1,4 +1,8 @@
-"""Forward recursions of second moments."""
+"""Forward recursions of second moments.
+
+``out`` is (S, K, 3): bias, noise variance, covariance variance. With K = T + 1 every step
+is recorded, from the start on; with K = 1 the end alone.
+"""
 
 from __future__ import annotations
 
@@ -8,41 +12,117 @@ from numba import njit
 from batchlaw._kernels.common import REORDER
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
-def one_pass_moments(mu, many, energy, residual_variance, rates, batches):  # type: ignore[no-untyped-def]
-    """Bias, noise variance and covariance variance of one-pass SGD, one row a schedule.
+@njit(nogil=True, fastmath=REORDER, forceinline=True)
+def _record(mu, many, mean_square, noise, cov, out):  # type: ignore[no-untyped-def]
+    a = b = c = 0.0
+    for j in range(mu.size):
+        w = many[j] * mu[j]
+        a += w * mean_square[j]
+        b += w * noise[j]
+        c += w * cov[j]
+    out[0] = a
+    out[1] = b
+    out[2] = c
 
-    With h = (1 - g mu)^2, e = g^2 / B and D x = mu^2 x + mu (mu . x):
-        Cn <- h Cn + e (D Cn + s2 mu),  Cc <- h Cc + e D (Cc + m^2),  m^2 <- h m^2.
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def one_pass_moments(mu, many, energy, residual_variance, rates, batches, out):  # type: ignore[no-untyped-def]
+    """Plain SGD, last iterate. With h = (1 - g mu)^2, e = g^2 / B, D x = mu^2 x + mu (mu . x):
+
+    Cn <- h Cn + e (D Cn + s2 mu),  Cc <- h Cc + e D (Cc + m^2),  m^2 <- h m^2.
     """
     S, T = batches.shape
     M = mu.size
-    out = np.empty((S, 3))
+    every = out.shape[1] == T + 1
     for s in range(S):
         noise = np.zeros(M)
         cov = np.zeros(M)
         mean = energy.copy()
+        if every:
+            _record(mu, many, mean, noise, cov, out[s, 0])
         for t in range(T):
             g = rates[t]
             e = g * g / batches[s, t]
-            noise_trace = 0.0
+            noise_trace = residual_variance
             cov_trace = 0.0
             for j in range(M):
                 w = many[j] * mu[j]
                 noise_trace += w * noise[j]
                 cov_trace += w * (cov[j] + mean[j])
+            noise_trace *= e
+            cov_trace *= e
             for j in range(M):
-                h = (1.0 - g * mu[j]) ** 2
-                square = mu[j] * mu[j]
-                noise[j] = h * noise[j] + e * (
-                    square * noise[j] + mu[j] * (noise_trace + residual_variance)
-                )
-                cov[j] = h * cov[j] + e * (square * (cov[j] + mean[j]) + mu[j] * cov_trace)
+                m = mu[j]
+                h = (1.0 - g * m) * (1.0 - g * m)
+                f = h + e * m * m
+                noise[j] = f * noise[j] + m * noise_trace
+                cov[j] = f * cov[j] + e * m * m * mean[j] + m * cov_trace
                 mean[j] = h * mean[j]
-        out[s] = 0.0
+            if every:
+                _record(mu, many, mean, noise, cov, out[s, t + 1])
+        if not every:
+            _record(mu, many, mean, noise, cov, out[s, 0])
+
+
+# Centred second moments of (e, v, s), s the readout so far: rows of the state below.
+EE, EV, VV, ES, VS, SS = range(6)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def general_moments(mu, many, energy, residual_variance, rule, batches, average, out):  # type: ignore[no-untyped-def]
+    """Any update rule and readout. Per direction the state (e, v, s) is linear in the noise:
+
+    e' = A e + B v + push n,  v' = C e + D v + gain n,  s' = s + weight e',
+    with n of variance (D Y + s2 mu)/B_t and Y the second moment where the gradient is taken.
+    ``every`` records the iterates e, otherwise the readout s is recorded at the end.
+    """
+    S, T = batches.shape
+    M = mu.size
+    every = out.shape[1] == T + 1
+    for s in range(S):
+        parts = np.zeros((2, 6, M))  # noise, covariance
+        mean = np.zeros((3, M))  # of e, v, s
         for j in range(M):
-            w = many[j] * mu[j]
-            out[s, 0] += w * mean[j]
-            out[s, 1] += w * noise[j]
-            out[s, 2] += w * cov[j]
-    return out
+            mean[0, j] = -np.sqrt(energy[j])
+            mean[2, j] = (1.0 - average.sum()) * mean[0, j]
+        if every:
+            _record(mu, many, mean[0] ** 2, parts[0, EE], parts[1, EE], out[s, 0])
+        for t in range(T):
+            look, keep, gain, drag, push = rule[t]
+            weight = average[t]
+            traces = np.zeros(2)
+            for j in range(M):
+                w = many[j] * mu[j]
+                y = mean[0, j] + look * mean[1, j]
+                traces[1] += w * y * y
+                for k in range(2):
+                    x = parts[k]
+                    traces[k] += w * (x[EE, j] + 2.0 * look * x[EV, j] + look * look * x[VV, j])
+            traces[0] += residual_variance
+            for j in range(M):
+                m = mu[j]
+                A, B = 1.0 + push * m, drag + push * m * look
+                C, D = gain * m, keep + gain * m * look
+                y = mean[0, j] + look * mean[1, j]
+                for k in range(2):
+                    x = parts[k]
+                    ee, ev, vv, es, vs = x[EE, j], x[EV, j], x[VV, j], x[ES, j], x[VS, j]
+                    at_gradient = ee + 2.0 * look * ev + look * look * vv + k * y * y
+                    n2 = (m * m * at_gradient + m * traces[k]) / batches[s, t]
+                    new_ee = A * A * ee + 2.0 * A * B * ev + B * B * vv + push * push * n2
+                    new_ev = A * C * ee + (A * D + B * C) * ev + B * D * vv + push * gain * n2
+                    x[VV, j] = C * C * ee + 2.0 * C * D * ev + D * D * vv + gain * gain * n2
+                    before = A * es + B * vs
+                    x[VS, j] = C * es + D * vs + weight * new_ev
+                    x[ES, j] = before + weight * new_ee
+                    x[SS, j] += 2.0 * weight * before + weight * weight * new_ee
+                    x[EE, j] = new_ee
+                    x[EV, j] = new_ev
+                e, v = mean[0, j], mean[1, j]
+                mean[0, j] = A * e + B * v
+                mean[1, j] = C * e + D * v
+                mean[2, j] += weight * mean[0, j]
+            if every:
+                _record(mu, many, mean[0] ** 2, parts[0, EE], parts[1, EE], out[s, t + 1])
+        if not every:
+            _record(mu, many, mean[2] ** 2, parts[0, SS], parts[1, SS], out[s, 0])

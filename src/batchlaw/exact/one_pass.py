@@ -1,4 +1,4 @@
-"""Exact risks from moment recursions: no Monte Carlo."""
+"""Exact risk of one-pass SGD, with momentum and averaging, from moment recursions."""
 
 from __future__ import annotations
 
@@ -6,12 +6,25 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
+from batchlaw._check import FloatArray
 from batchlaw._kernels import moments
+from batchlaw.exact.stability import growth_note
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
+from batchlaw.update_rules import check_stable, readout, update_rule
 
 
-def one_pass_risk(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Risk:
+def one_pass_risk(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    *,
+    momentum: float | ArrayLike = 0.0,
+    nesterov: bool = False,
+    pytorch: bool = False,
+    average: ArrayLike | None = None,
+    trajectory: bool = False,
+) -> Risk:
     r"""Exact expected risk of one-pass batch SGD, in O(T M) a schedule.
 
     For Gaussian features only the diagonals of the second moments matter. With
@@ -22,6 +35,7 @@ def one_pass_risk(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Ris
         m^2     <- h m^2
 
     and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
+    Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
     Batches need not be whole numbers here. One schedule gives numbers, many give arrays.
 
     Parameters
@@ -30,25 +44,42 @@ def one_pass_risk(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Ris
         Step sizes gamma_t.
     batches : (T,) or (S, T) array
         Batch sizes B_t.
+    momentum, nesterov, pytorch
+        beta, one number or one a step, and its form; see ``update_rules.update_rule``.
+    average : (T,) array, optional
+        Weights on the iterates u_1..u_T; what they lack to 1 stays on u_0. None: u_T.
+    trajectory
+        Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T.
     """
-    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), momentum, nesterov)
     sizes = _check.batches(batches, gamma.size, whole=False)
-    parts = moments.one_pass_moments(
-        problem.eigenvalues,
-        problem.multiplicity,
-        problem.target_energy,
-        problem.noise_variance,
-        gamma,
-        sizes,
-    )
-    if not np.isfinite(parts).all():
+    weights = readout(average, gamma.size)
+    if trajectory and weights is not None:
+        raise ValueError("trajectory follows the iterates: it needs average=None")
+    plain = weights is None and not np.any(momentum)
+
+    def parts(at: Problem) -> FloatArray:
+        out = np.empty((sizes.shape[0], gamma.size + 1 if trajectory else 1, 3))
+        state = (at.eigenvalues, at.multiplicity, at.target_energy, at.noise_variance)
+        if plain:
+            moments.one_pass_moments(*state, gamma, sizes, out)
+        else:
+            last = np.append(np.zeros(gamma.size - 1), 1.0)
+            rule = update_rule(gamma, momentum, nesterov, pytorch)
+            moments.general_moments(*state, rule, sizes, last if weights is None else weights, out)
+        return out if trajectory else out[:, 0]
+
+    ours = parts(problem)
+    if not np.isfinite(ours).all():
         raise ValueError(
             f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
             "the second moment overflows although the mean contracts"
         )
-    bias, noise, covariance = parts[0] if _check.is_single(batches) else parts.T
+    note = growth_note(problem, gamma, sizes) if plain else None
+    picked = ours[0] if _check.is_single(batches) else ours
+    bias, noise, covariance = np.moveaxis(picked, -1, 0)
     return Risk(
-        procedure="one-pass SGD",
+        procedure=_name(momentum, nesterov, pytorch, average),
         method="exact",
         irreducible=problem.irreducible,
         approximation=problem.approximation,
@@ -56,4 +87,15 @@ def one_pass_risk(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Ris
         variance=noise + covariance,
         variance_noise=noise,
         variance_covariance=covariance,
+        notes=() if note is None else (note,),
     )
+
+
+def _name(
+    momentum: float | ArrayLike, nesterov: bool, pytorch: bool, average: ArrayLike | None
+) -> str:
+    name = "one-pass SGD"
+    if np.any(momentum):
+        form = "Nesterov" if nesterov else "heavy-ball"
+        name += f" with {form} momentum" + (" in PyTorch's form" if pytorch else "")
+    return name if average is None else f"{name}, averaged"

@@ -1,0 +1,55 @@
+"""When the second moment grows although the mean contracts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from batchlaw import _check
+from batchlaw._check import FloatArray
+from batchlaw.problem import Problem
+
+
+def growth(problem: Problem, rate: float, batch: float) -> float:
+    """A number below 1 where SGD's second moment contracts at a fixed rate and batch.
+
+    One step maps it by diag(f) + e mu (n mu)^T with e = gamma^2/B and
+    f = (1 - gamma mu)^2 + e mu^2: a diagonal plus a rank-one matrix, whose spectral radius
+    is below 1 exactly where f < 1 and sum_j n_j e mu_j^2 / (1 - f_j) < 1. That sum is
+    returned, or infinity where some f reaches 1. (The usual condition gamma tr(Sigma) < 2
+    is its limit for B = 1 and small gamma.)
+    """
+    mu, many = problem.eigenvalues, problem.multiplicity
+    # 1 - f, free of the cancellation that a tiny gamma mu would bring.
+    room = rate * mu * (2.0 - rate * mu * (1.0 + 1.0 / batch))
+    if (room <= 0.0).any():
+        return np.inf
+    return float(((rate * mu) ** 2 / batch * many / room).sum())
+
+
+def largest_stable_rate(problem: Problem, batch: float) -> float:
+    """The fixed rate up to which the second moment of SGD with this batch contracts."""
+    batch = _check.real("batch", batch, above=0.0)
+    low, high = 0.0, 2.0 / float(problem.eigenvalues[0])
+    while high - low > 1e-12 * high:
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if growth(problem, middle, batch) < 1.0 else (low, middle)
+    return low
+
+
+def growth_note(problem: Problem, rates: FloatArray, batches: FloatArray) -> str | None:
+    """A sentence where some steps of a run enlarge the second moment, or None."""
+    smallest, largest = float(batches.min()), float(batches.max())
+    if growth(problem, float(rates.max()), smallest) < 1.0:
+        return None  # the worst pair is stable, and so is every other
+    # The limit is a smooth function of the batch: a few points of it serve all steps.
+    grid = np.geomspace(smallest, largest, 33) if largest > smallest else np.array([smallest])
+    limits = np.interp(batches, grid, [largest_stable_rate(problem, batch) for batch in grid])
+    excess = rates / limits
+    if excess.max() < 1.0:
+        return None
+    row, step = np.unravel_index(int(excess.argmax()), excess.shape)
+    return (
+        f"the second moment grows at {100 * (excess >= 1.0).mean():.3g} % of the steps: rate "
+        f"{rates[step]:.4g} at step {step + 1} is above {limits[row, step]:.4g}, the largest "
+        f"stable one for batch {batches[row, step]:g}"
+    )

@@ -1,0 +1,120 @@
+"""Update rules: SGD, heavy ball and Nesterov as one linear recursion, and readouts.
+
+For one eigendirection with error e, velocity v and gradient G = mu y + noise,
+
+    y  = e + look v          where the gradient is taken
+    v' = keep v + gain G
+    e' = e + drag v + push G
+
+Five numbers a step cover every rule here; a row of ``update_rule`` is
+(look, keep, gain, drag, push).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check
+from batchlaw._check import FloatArray
+
+
+def update_rule(
+    rates: FloatArray,
+    momentum: float | ArrayLike = 0.0,
+    nesterov: bool = False,
+    pytorch: bool = False,
+) -> FloatArray:
+    """Coefficients of every step, as a (T, 5) array.
+
+    Heavy ball moves by d' = beta d - gamma G and Nesterov takes G at e + beta d. With
+    ``pytorch`` the velocity sums plain gradients, v' = beta v + G, and is multiplied by
+    the current rate: e' = e - gamma v', or e - gamma (G + beta v') for Nesterov, G always
+    at e. The two forms agree at a constant rate only.
+
+    Parameters
+    ----------
+    momentum
+        beta, one number or one a step, each in [0, 1).
+    """
+    gamma = rates
+    beta = momentum_array(momentum, gamma.size)
+    zero = np.zeros_like(gamma)
+    if pytorch:
+        drag, push = (
+            (-gamma * beta**2, -gamma * (1.0 + beta)) if nesterov else (-gamma * beta, -gamma)
+        )
+        return np.stack([zero, beta, np.ones_like(gamma), drag, push], axis=1)
+    return np.stack([beta if nesterov else zero, beta, -gamma, beta, -gamma], axis=1)
+
+
+def momentum_array(momentum: float | ArrayLike, steps: int) -> FloatArray:
+    beta = np.atleast_1d(np.asarray(momentum, dtype=np.float64))
+    if beta.shape not in ((1,), (steps,)):
+        raise ValueError(
+            f"momentum must be one number or one for each of the {steps} rates, "
+            f"got shape {beta.shape}"
+        )
+    if not ((beta >= 0.0) & (beta < 1.0)).all():
+        wrong = beta[~((beta >= 0.0) & (beta < 1.0))][0]
+        raise ValueError(f"momentum must lie in [0, 1), got {wrong}")
+    return np.broadcast_to(beta, (steps,)).copy()
+
+
+def check_stable(
+    rates: ArrayLike,
+    largest_eigenvalue: float,
+    momentum: float | ArrayLike = 0.0,
+    nesterov: bool = False,
+) -> FloatArray:
+    """Step sizes for which the mean of every direction contracts, or a ValueError.
+
+    At a fixed rate that is gamma mu < 2 (1 + beta) for heavy ball, 2 (1 + beta)/(1 + 2 beta)
+    for Nesterov in either form.
+    """
+    gamma = _check.vector("rates", rates)
+    beta = momentum_array(momentum, gamma.size)
+    limit = 2.0 * (1.0 + beta) / (1.0 + 2.0 * beta if nesterov else 1.0)
+    over = gamma * largest_eigenvalue / limit
+    if over.max() >= 1.0:
+        t = int(over.argmax())
+        label = "2" if not beta.any() else f"{limit[t]:.6g}"
+        raise ValueError(
+            f"peak rate {gamma[t]:.6g} is unstable: {label} / largest eigenvalue is "
+            f"{limit[t] / largest_eigenvalue:.6g}"
+        )
+    if not gamma.any():
+        raise ValueError("rates must not all be zero")
+    return gamma
+
+
+def readout(average: ArrayLike | None, steps: int) -> FloatArray | None:
+    """Weights on u_1..u_T, checked; what they lack to 1 stays on u_0. None: the last iterate."""
+    if average is None:
+        return None
+    weights = _check.vector("average", average)
+    if weights.size != steps:
+        raise ValueError(
+            f"average must have one weight for each of the {steps} rates, got {weights.size}"
+        )
+    if weights.sum() > 1.0 + 1e-9:
+        raise ValueError(f"average must sum to at most 1, got {weights.sum():.12g}")
+    return weights
+
+
+def tail_average(steps: int, share: float = 0.5) -> FloatArray:
+    """Equal weights on the last ``share`` of the iterates (at least one)."""
+    steps = _check.count("steps", steps)
+    share = _check.real("share", share, above=0.0, at_most=1.0)
+    length = max(int(share * steps + 1e-9), 1)
+    return np.append(np.zeros(steps - length), np.full(length, 1.0 / length))
+
+
+def ema(steps: int, decay: float) -> FloatArray:
+    """Exponential moving average started at u_0: (1 - decay) decay^(T - t).
+
+    decay^T stays on the start, so the weights sum to less than 1.
+    """
+    steps = _check.count("steps", steps)
+    decay = _check.real("decay", decay, at_least=0.0, at_most=1.0)
+    return (1.0 - decay) * decay ** np.arange(steps - 1, -1, -1, dtype=np.float64)
