@@ -11,39 +11,39 @@ from batchlaw._kernels.common import REORDER, fma
 NEGLIGIBLE = 1e-155
 
 
+@njit(nogil=True, fastmath=REORDER, forceinline=True)
+def _sum_of_squares(weight, q, first):  # type: ignore[no-untyped-def]
+    total = 0.0
+    for j in range(first, q.size):
+        total += weight[j] * q[j] * q[j]
+    return total
+
+
 @njit(nogil=True, cache=True)
 def influence(mu, many, rates):  # type: ignore[no-untyped-def]
     """kappa_t = gamma_t^2 sum_j n_j mu_j^2 prod_{s>t} (1 - gamma_s mu_j)^2.
 
-    Runs backwards with q_j = prod (1 - gamma_s mu_j). A plain product is not enough:
-    at a constant rate the same rounding error enters at every step, and over 10^6 steps
-    costs up to 1.1e-10. So q_j carries its accumulated error, q_j + low_j, to first order.
+    Runs backwards with q_j = prod (1 - gamma_s mu_j). A plain product is not enough: at a
+    constant rate 1 - gamma mu is rounded the same way at every step, and over 10^6 steps
+    that costs up to 1.1e-10. So what its rounding cut off is put back each time; the
+    rounding of q itself has no preferred sign and stays near 1e-13.
     """
     M = mu.size
     T = rates.size
     kappa = np.zeros(T)
     weight = many * mu * mu
     q = np.ones(M)
-    low = np.zeros(M)
     first = 0
     for t in range(T - 1, -1, -1):
         g = rates[t]
-        total = 0.0
-        for j in range(first, M):
-            survival = q[j] + low[j]
-            total += weight[j] * survival * survival
-        kappa[t] = g * g * total
+        kappa[t] = g * g * _sum_of_squares(weight, q, first)
         for j in range(first, M):
             x = g * mu[j]
-            x_low = fma(g, mu[j], -x)
             factor = 1.0 - x
-            back = factor - 1.0
-            factor_low = ((1.0 - (factor - back)) + (-x - back)) - x_low
-            product = q[j] * factor
-            error = fma(q[j], factor, -product)
-            low[j] = fma(low[j], factor, fma(q[j], factor_low, error))
+            # Exact: 1 - x is, for x >= 1/2, and 1 is the larger of the two otherwise.
+            cut_off = ((1.0 - factor) - x) - fma(g, mu[j], -x)
+            product = fma(q[j], factor, q[j] * cut_off)
             q[j] = product if abs(product) > NEGLIGIBLE else 0.0
-            low[j] = low[j] if abs(product) > NEGLIGIBLE else 0.0
         while first < M and q[first] == 0.0:
             first += 1
     return kappa

@@ -80,49 +80,57 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, average,
     M = mu.size
     every = out.shape[1] == T + 1
     for s in range(S):
-        parts = np.zeros((2, 6, M))  # noise, covariance
+        x = np.zeros((2, 6, M))  # moments of the noise part and of the covariance part
         mean = np.zeros((3, M))  # of e, v, s
+        centre = np.empty(M)
+        at_gradient = np.empty(M)
         for j in range(M):
             mean[0, j] = -np.sqrt(energy[j])
             mean[2, j] = (1.0 - average.sum()) * mean[0, j]
         if every:
-            _record(mu, many, mean[0] ** 2, parts[0, EE], parts[1, EE], out[s, 0])
+            _record(mu, many, mean[0] ** 2, x[0, EE], x[1, EE], out[s, 0])
         for t in range(T):
             look, keep, gain, drag, push = rule[t]
             weight = average[t]
-            traces = np.zeros(2)
+            share = 1.0 / batches[s, t]
             for j in range(M):
-                w = many[j] * mu[j]
                 y = mean[0, j] + look * mean[1, j]
-                traces[1] += w * y * y
-                for k in range(2):
-                    x = parts[k]
-                    traces[k] += w * (x[EE, j] + 2.0 * look * x[EV, j] + look * look * x[VV, j])
-            traces[0] += residual_variance
-            for j in range(M):
-                m = mu[j]
-                A, B = 1.0 + push * m, drag + push * m * look
-                C, D = gain * m, keep + gain * m * look
-                y = mean[0, j] + look * mean[1, j]
-                for k in range(2):
-                    x = parts[k]
-                    ee, ev, vv, es, vs = x[EE, j], x[EV, j], x[VV, j], x[ES, j], x[VS, j]
-                    at_gradient = ee + 2.0 * look * ev + look * look * vv + k * y * y
-                    n2 = (m * m * at_gradient + m * traces[k]) / batches[s, t]
+                centre[j] = y * y
+            for k in range(2):
+                trace = 0.0
+                for j in range(M):
+                    at_gradient[j] = (
+                        x[k, EE, j]
+                        + 2.0 * look * x[k, EV, j]
+                        + look * look * x[k, VV, j]
+                        + k * centre[j]
+                    )
+                    trace += many[j] * mu[j] * at_gradient[j]
+                trace += (1 - k) * residual_variance
+                for j in range(M):
+                    m = mu[j]
+                    A, B = 1.0 + push * m, drag + push * m * look
+                    C, D = gain * m, keep + gain * m * look
+                    ee, ev, vv = x[k, EE, j], x[k, EV, j], x[k, VV, j]
+                    n2 = (m * m * at_gradient[j] + m * trace) * share
                     new_ee = A * A * ee + 2.0 * A * B * ev + B * B * vv + push * push * n2
                     new_ev = A * C * ee + (A * D + B * C) * ev + B * D * vv + push * gain * n2
-                    x[VV, j] = C * C * ee + 2.0 * C * D * ev + D * D * vv + gain * gain * n2
-                    before = A * es + B * vs
-                    x[VS, j] = C * es + D * vs + weight * new_ev
-                    x[ES, j] = before + weight * new_ee
-                    x[SS, j] += 2.0 * weight * before + weight * weight * new_ee
-                    x[EE, j] = new_ee
-                    x[EV, j] = new_ev
+                    x[k, VV, j] = C * C * ee + 2.0 * C * D * ev + D * D * vv + gain * gain * n2
+                    x[k, EE, j] = new_ee
+                    x[k, EV, j] = new_ev
+                    # s joins e, weighted, after the step.
+                    before = A * x[k, ES, j] + B * x[k, VS, j]
+                    x[k, VS, j] = C * x[k, ES, j] + D * x[k, VS, j] + weight * new_ev
+                    x[k, ES, j] = before + weight * new_ee
+                    x[k, SS, j] += 2.0 * weight * before + weight * weight * new_ee
+            for j in range(M):
+                m = mu[j]
                 e, v = mean[0, j], mean[1, j]
-                mean[0, j] = A * e + B * v
-                mean[1, j] = C * e + D * v
+                g = m * (e + look * v)
+                mean[0, j] = e + drag * v + push * g
+                mean[1, j] = keep * v + gain * g
                 mean[2, j] += weight * mean[0, j]
             if every:
-                _record(mu, many, mean[0] ** 2, parts[0, EE], parts[1, EE], out[s, t + 1])
+                _record(mu, many, mean[0] ** 2, x[0, EE], x[1, EE], out[s, t + 1])
         if not every:
-            _record(mu, many, mean[2] ** 2, parts[0, SS], parts[1, SS], out[s, 0])
+            _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])
