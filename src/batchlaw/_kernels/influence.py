@@ -9,14 +9,29 @@ from batchlaw._kernels.common import REORDER, fma
 
 # Below this a survival factor counts as zero: its square is under the smallest normal number.
 NEGLIGIBLE = 1e-155
+BLOCK = 256
 
 
 @njit(nogil=True, fastmath=REORDER, forceinline=True)
-def _sum_of_squares(weight, q, first):  # type: ignore[no-untyped-def]
+def _sum_of_squares(weight, q):  # type: ignore[no-untyped-def]
     total = 0.0
-    for j in range(first, q.size):
+    for j in range(q.size):
         total += weight[j] * q[j] * q[j]
     return total
+
+
+@njit(nogil=True)
+def _influence_block(mu, weight, q, rates, kappa):  # type: ignore[no-untyped-def]
+    for t in range(rates.size - 1, -1, -1):
+        g = rates[t]
+        kappa[t] = g * g * _sum_of_squares(weight, q)
+        for j in range(mu.size):
+            x = g * mu[j]
+            factor = 1.0 - x
+            # Exact: 1 - x is, for x >= 1/2, and 1 is the larger of the two otherwise.
+            cut_off = ((1.0 - factor) - x) - fma(g, mu[j], -x)
+            product = fma(q[j], factor, q[j] * cut_off)
+            q[j] = product if abs(product) > NEGLIGIBLE else 0.0
 
 
 @njit(nogil=True, cache=True)
@@ -26,26 +41,21 @@ def influence(mu, many, rates):  # type: ignore[no-untyped-def]
     Runs backwards with q_j = prod (1 - gamma_s mu_j). A plain product is not enough: at a
     constant rate 1 - gamma mu is rounded the same way at every step, and over 10^6 steps
     that costs up to 1.1e-10. So what its rounding cut off is put back each time; the
-    rounding of q itself has no preferred sign and stays near 1e-13.
+    rounding of q itself has no preferred sign and stays near 1e-13. Directions come largest
+    first; those whose q has died are dropped from the front between blocks.
     """
-    M = mu.size
     T = rates.size
     kappa = np.zeros(T)
     weight = many * mu * mu
-    q = np.ones(M)
+    q = np.ones(mu.size)
     first = 0
-    for t in range(T - 1, -1, -1):
-        g = rates[t]
-        kappa[t] = g * g * _sum_of_squares(weight, q, first)
-        for j in range(first, M):
-            x = g * mu[j]
-            factor = 1.0 - x
-            # Exact: 1 - x is, for x >= 1/2, and 1 is the larger of the two otherwise.
-            cut_off = ((1.0 - factor) - x) - fma(g, mu[j], -x)
-            product = fma(q[j], factor, q[j] * cut_off)
-            q[j] = product if abs(product) > NEGLIGIBLE else 0.0
-        while first < M and q[first] == 0.0:
+    end = T
+    while end > 0:
+        start = max(end - BLOCK, 0)
+        _influence_block(mu[first:], weight[first:], q[first:], rates[start:end], kappa[start:end])
+        while first < mu.size and q[first] == 0.0:
             first += 1
+        end = start
     return kappa
 
 
