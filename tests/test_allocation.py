@@ -31,7 +31,7 @@ def test_many_schedules_are_scored_at_once():
     kappa, batches = [1.0, 2.0], [[1, 2], [3, 4]]
     expected = [reference.effective_batch(kappa, row) for row in batches]
     np.testing.assert_allclose(bl.effective_batch(kappa, batches), expected)
-    assert fluctuation_factors(batches, 8).shape == (2, 2)
+    assert fluctuation_factors(batches, 2, 8).shape == (2, 2)
 
 
 @given(weights, st.integers(0, 9), st.integers(1, 3), st.integers(1, 2), st.booleans())
@@ -161,7 +161,7 @@ def test_an_uneven_constant_schedule_puts_the_extra_samples_first(paper):
     ("arguments", "message"),
     [
         ({"budget": 2}, "budget must be at least one sample an update: 3 updates need 3, got 2"),
-        ({"budget": 10, "multiple_of": 4}, "budget must be a multiple of multiple_of = 4, got 10"),
+        ({"budget": 10, "multiple_of": 4}, "multiple of multiple_of = 4, such as 8 or 12, got 10"),
         ({"budget": 10, "max_batch": 3}, "budget must lie between 3 and 9 .* got 10"),
         ({"budget": 10, "min_batch": 4}, "budget must lie between 12 and 30 .* got 10"),
         ({"budget": 9, "min_batch": 4, "max_batch": 2}, "min_batch must be at most .* 2, got 4"),
@@ -182,11 +182,11 @@ def test_a_bad_allocation_is_named(arguments, message):
 
 
 def test_bad_influence_and_batches_are_named():
-    with pytest.raises(ValueError, match="influence must be >= 0, got -1.0 at position 1"):
+    with pytest.raises(ValueError, match="influence must be >= 0, got -1.0 at position 2"):
         bl.allocate([1.0, -1.0], 4)
     with pytest.raises(ValueError, match="influence must not be zero at every step"):
         bl.effective_batch([0.0], [1])
-    with pytest.raises(ValueError, match="one entry for each of the 2 rates, got shape"):
+    with pytest.raises(ValueError, match="one entry for each of the 2 steps, got shape"):
         bl.effective_batch([1.0, 1.0], [1, 2, 3])
     with pytest.raises(ValueError, match="batches must be at most the 8 samples .* 9 at step 2"):
         bl.effective_fluctuation([1.0, 1.0], [1, 9], 8)

@@ -31,26 +31,32 @@ def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
     [
         (
             "--one-pass-n-values 63,128",
-            "n must be at least one sample an update: 64 updates need 64, got 63",
+            "one-pass-n-values must be at least one sample an update: 64 updates need 64, got 63",
         ),
         ("--n 63", "n must be at least one sample an update"),
-        ("--multipass-grad-budget-values 511", "grad-budget must be at least one sample an update"),
-        ("--grad-budget 262145", "grad-budget must be at most l n = 262144"),
+        (
+            "--multipass-grad-budget-values 511",
+            "grad-budget-values must be at least one sample an update",
+        ),
+        ("--grad-budget 262144", "grad-budget must be below l n = 262144"),
         ("--one-pass-n-values 96,l28", "must be whole numbers separated by commas, got '96,l28'"),
         ("--one-pass-n-values 96,,128", "must be whole numbers separated by commas, got '96,,128'"),
-        ("--t 2", "steps must be a whole number of at least 3, got 2"),
-        ("--t 9", "warmup must last at least one step"),
+        ("--t 2", "t must be a whole number of at least 3, got 2"),
+        ("--t 9", "t must be at least 10: warmup is a tenth of the updates, rounded down, got 9"),
         ("--gamma 3.1", "peak rate 3.1 is unstable: 2 / largest eigenvalue is"),
-        ("--gamma nan", "gamma must be above 0.0, got nan"),
+        ("--gamma nan", "gamma must be finite, got nan"),
         ("--gamma -0.05", "gamma must be above 0.0, got -0.05"),
         ("--sigma -1", "sigma must be at least 0.0, got -1"),
         ("--sigma inf", "sigma must be finite, got inf"),
         ("--a 0.5", "a must be above 1.0, got 0.5"),
         ("--m 0", "sketch must be a whole number of at least 1, got 0"),
-        ("--d 10", "dim must be at least sketch = 64, got 10"),
+        ("--d 10", "d must be at least m = 64, got 10"),
         ("--reps 2", "reps must be a whole number of at least 3, got 2"),
         ("--seed -1", "seed must be a whole number of at least 0, got -1"),
-        ("--reps many", "many"),
+        ("--reps many", "it must be a whole number, got 'many'"),
+        ("--reps 3.9", "it must be a whole number, got '3.9'"),
+        ("--a 100", "a must leave the smallest eigenvalue"),
+        ("--seed 99999999999999999999", "seed must be at most 2^53"),
         ("--unknown 3", "unknown"),
         ("--threads 0", "threads must be a whole number of at least 1, got 0"),
     ],
@@ -72,13 +78,13 @@ def test_an_output_directory_that_cannot_be_written_is_named(tmp_path, capsys):
     assert blocked.read_text() == ""
 
 
-def test_a_failure_while_writing_leaves_no_file_behind(tmp_path, monkeypatch):
+def test_a_failure_while_writing_leaves_no_file_behind(tmp_path, monkeypatch, capsys):
     def broken(*_):
         raise OSError("disk full")
 
     monkeypatch.setattr("batchlaw.plots.save", broken)
-    with pytest.raises(OSError, match="disk full"):
-        main(["reproduce", "--output-dir", str(tmp_path), *SMALL])
+    assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 1
+    assert capsys.readouterr().err == "batchlaw: disk full\n"
     assert list(tmp_path.iterdir()) == []
 
 
@@ -147,3 +153,41 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
     assert process.wait(timeout=120) == 0
     assert b"multi-pass sweep" in shown
     assert b"20/20" in shown
+
+
+def test_schedules_that_round_alike_have_ratio_one_without_error(tmp_path, capsys):
+    """At n = 96 the early-large schedule is the constant one, and its standard error is 0."""
+    options = [
+        "--n",
+        "96",
+        "--d",
+        "300",
+        "--m",
+        "8",
+        "--reps",
+        "40",
+        "--one-pass-n-values",
+        "96",
+        "--l",
+        "64",
+    ]
+    budgets = ["--multipass-grad-budget-values", "128"]
+    code = main(["reproduce", "--output-dir", str(tmp_path), *options, *budgets])
+    out = capsys.readouterr().out
+    (line,) = [line for line in out.splitlines() if "early_large" in line]
+    assert "1.00000  0.000  0.0 s.e.     yes" in line
+    assert code in (0, 1)
+
+
+def test_too_few_repetitions_give_no_verdict(tmp_path, capsys):
+    assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
+    out = capsys.readouterr().out
+    assert "0 of 0 figures agree" in out
+    assert "measured figures need 30 repetitions or more" in out
+
+
+def test_a_figure_that_does_not_agree_gives_exit_code_1(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("batchlaw.paper.reported.LIMIT", 1e-9)
+    options = ["40" if option == "20" else option for option in SMALL]
+    assert main(["reproduce", "--output-dir", str(tmp_path), *options]) == 1
+    assert "  NO" in capsys.readouterr().out

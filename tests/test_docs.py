@@ -39,4 +39,5 @@ def test_the_python_of_the_readme_runs(capsys):
     shown = re.findall(r"#.*?(\d+\.\d+)", block)
     assert shown
     for number in shown:
-        assert any(word.startswith(number) for word in printed), number
+        digits = len(number.partition(".")[2])
+        assert any(f"{float(word):.{digits}f}" == number for word in printed), number

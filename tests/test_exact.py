@@ -87,7 +87,7 @@ def test_exact_risks_have_no_standard_error(small):
 @pytest.mark.parametrize(
     ("batches", "message"),
     [
-        ([1.0] * 9, r"one entry for each of the 10 rates, got shape \(1, 9\)"),
+        ([1.0] * 9, r"one entry for each of the 10 steps, got shape \(9,\)"),
         ([1.0] * 9 + [0.0], "batches must be positive, got 0 at step 10"),
         ([1.0] * 9 + [float("nan")], "batches must be positive, got nan at step 10"),
         ([[1.0] * 10, [1.0] * 9 + [-2.0]], "got -2 at schedule 1, step 10"),
@@ -103,3 +103,27 @@ def test_unstable_rates_are_named(paper):
         ValueError, match="peak rate 3.1 is unstable: 2 / largest eigenvalue is 2.84"
     ):
         bl.one_pass_risk(paper, bl.wsd(64, 3.1), np.full(64, 8))
+
+
+def test_batches_may_be_one_number_or_a_dictionary(small):
+    rates = bl.wsd(16, 0.2)
+    families = bl.schedule_families(bl.influence(small, rates), 64)
+    by_name = bl.one_pass_risk(small, rates, families)
+    constant = bl.one_pass_risk(small, rates, 4)
+    assert np.shape(by_name.variance) == (4,)
+    assert by_name.variance[1] == constant.variance
+
+
+def test_a_ratio_names_bad_terms_and_schedules(small):
+    risk = bl.one_pass_risk(small, bl.wsd(10, 0.2), [[2] * 10, [3] * 10])
+    with pytest.raises(ValueError, match="term must be one of bias, .* got 'varience'"):
+        risk.ratio("varience", 0, 1)
+    with pytest.raises(ValueError, match="schedule must be one of 2, got index 2"):
+        risk.ratio("variance", 2, 0)
+
+
+def test_a_risk_shows_its_parts_and_errors(small):
+    exact = bl.one_pass_risk(small, bl.wsd(10, 0.2), 3)
+    assert repr(exact).startswith("Risk(one-pass SGD; exact: irreducible 1., approximation 0.3, ")
+    seen = bl.simulate_one_pass(small, bl.wsd(10, 0.2), 3, repetitions=10, seed=0)
+    assert repr(seen).count("±") == 3

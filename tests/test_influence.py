@@ -77,11 +77,20 @@ def test_the_proxy_is_nearly_as_good_as_the_spectrum(paper):
 def test_bad_rates_are_named():
     with pytest.raises(ValueError, match=r"peak rate 3.1 is unstable: 2 / largest eigenvalue is 2"):
         bl.influence([1.0], [0.1, 3.1])
-    with pytest.raises(ValueError, match="rates must be finite, got nan at position 1"):
+    with pytest.raises(ValueError, match="rates must be finite, got nan at position 2"):
         bl.influence([1.0], [0.1, float("nan")])
-    with pytest.raises(ValueError, match="rates must be >= 0, got -0.1 at position 0"):
+    with pytest.raises(ValueError, match="rates must be >= 0, got -0.1 at position 1"):
         bl.influence([1.0], [-0.1])
     with pytest.raises(ValueError, match="rates must not all be zero"):
         bl.influence([1.0], [0.0])
     with pytest.raises(ValueError, match="multiplicity must have one entry for each of the 1"):
         bl.influence([1.0], [0.1], multiplicity=[1, 2])
+
+
+def test_a_problem_brings_its_multiplicities():
+    problem = bl.Problem.from_spectrum([1.0, 0.01], [1.0, 1.0], 1.0, [1, 500])
+    rates = bl.wsd(64, 0.1)
+    expected = bl.influence(problem.eigenvalues, rates, multiplicity=[1, 500])
+    np.testing.assert_array_equal(bl.influence(problem, rates), expected)
+    with pytest.raises(ValueError, match="multiplicity comes with the problem"):
+        bl.influence(problem, rates, multiplicity=[1, 500])

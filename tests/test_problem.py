@@ -124,7 +124,8 @@ def test_a_huge_ambient_dimension_needs_little_memory():
     [
         ({"dim": 3, "sketch": 4}, "dim must be at least sketch = 4, got 3"),
         ({"a": 1.0}, "a must be above 1.0, got 1.0"),
-        ({"b": math.nan}, "b must be above 1.0, got nan"),
+        ({"b": math.nan}, "b must be finite, got nan"),
+        ({"a": 400.0}, r"smallest eigenvalue 10\^-a above 1e-300, got 400.0"),
         ({"sigma": -1.0}, "sigma must be at least 0.0, got -1.0"),
         ({"sketch": 2.5}, "sketch must be a whole number, got 2.5"),
     ],
@@ -136,7 +137,7 @@ def test_a_bad_model_is_named(arguments, message):
 
 def test_bad_spectra_are_named():
     make = bl.Problem.from_spectrum
-    with pytest.raises(ValueError, match="eigenvalues must be positive, got 0.0 at position 1"):
+    with pytest.raises(ValueError, match="eigenvalues must be positive, got 0.0 at position 2"):
         make([1.0, 0.0], [1.0, 1.0], 1.0)
     with pytest.raises(ValueError, match="one entry for each of the 2 eigenvalues, got 1"):
         make([1.0, 0.5], [1.0], 1.0)
@@ -146,3 +147,11 @@ def test_bad_spectra_are_named():
         make([1.0], [1.0], 1.0).prior_mean()
     with pytest.raises(ValueError, match="sampling needs whole multiplicities"):
         make([1.0], [1.0], 1.0, [1.5]).sample(1, 0)
+
+
+def test_a_problem_shows_what_it_is():
+    nodes = bl.Problem.from_spectrum([0.5, 0.1], [2.0, 1.0], 1.5, [1, 3], approximation=0.5)
+    assert repr(nodes) == (
+        "Problem(2 directions for 4, eigenvalues 0.5 to 0.1, trace 0.8, signal 1.3, "
+        "approximation 0.5, irreducible 1)"
+    )

@@ -67,7 +67,7 @@ def test_warmup_is_a_straight_line_to_the_peak(schedule):
         (lambda: bl.wsd(64, 0.1, 0.6), "got 38, 32, 64"),
         (lambda: bl.wsd(64, 0.1, stable=64), "got 6, 64, 64"),
         (lambda: bl.wsd(64, -0.1), "peak must be above 0.0, got -0.1"),
-        (lambda: bl.wsd(64, math.nan), "peak must be above 0.0, got nan"),
+        (lambda: bl.wsd(64, math.nan), "peak must be finite, got nan"),
         (lambda: bl.wsd(64, math.inf), "peak must be finite, got inf"),
         (lambda: bl.wsd(64, 0.1, decay="cubic"), "decay must be one of exponential, linear"),
         (lambda: bl.wsd(64, 0.1, warmup=6.0), "a share of the steps below 1, or a whole step"),

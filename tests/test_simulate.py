@@ -217,3 +217,18 @@ def test_bad_simulations_are_named(small):
         bl.simulate_multi_pass(small, RATES, SCHEDULES[1], samples=5, **options)
     with pytest.raises(ValueError, match="term must be one of bias, variance, excess, total"):
         run(small, RATES, SCHEDULES, **options).standard_error("noise")
+
+
+@pytest.mark.parametrize("shape", [(3,), (6, 1), (80,)])
+def test_a_draw_of_the_wrong_shape_is_named(small, shape):
+    """Compiled loops would read past the end of it."""
+
+    def draw(n, rng):
+        rows, columns = (n, shape[0]) if len(shape) == 1 else (5, 6)
+        return rng.standard_normal((rows, columns)), rng.standard_normal(rows)
+
+    options = {"repetitions": 5, "seed": 1, "draw": draw}
+    with pytest.raises(ValueError, match="draw must return features of shape"):
+        bl.simulate_one_pass(small, RATES, SCHEDULES, **options)
+    with pytest.raises(ValueError, match="draw must return features of shape"):
+        bl.simulate_multi_pass(small, RATES, SCHEDULES, samples=40, **options)

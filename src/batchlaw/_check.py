@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
+# One schedule, many in an array or a list, or many by name.
+Batches = ArrayLike | Mapping[str, ArrayLike]
 
 # Beyond 2^53 a float64 no longer holds every integer, and budgets would drift.
 LARGEST_COUNT = 2**53
@@ -23,8 +26,10 @@ def count(name: str, value: Any, minimum: int = 1) -> int:
         number = operator.index(value) if whole is None else whole
     except TypeError:
         raise ValueError(f"{name} must be a whole number, got {value!r}") from None
-    if isinstance(value, bool) or not minimum <= number <= LARGEST_COUNT:
+    if isinstance(value, bool) or number < minimum:
         raise ValueError(f"{name} must be a whole number of at least {minimum}, got {value!r}")
+    if number > LARGEST_COUNT:
+        raise ValueError(f"{name} must be at most 2^53 = {LARGEST_COUNT}, got {value!r}")
     return number
 
 
@@ -42,10 +47,10 @@ def real(
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a number, got {value!r}") from None
     needs = [
+        (not math.isfinite(number), "finite"),
         (above is not None and not number > above, f"above {above}"),
         (at_least is not None and not number >= at_least, f"at least {at_least}"),
         (at_most is not None and not number <= at_most, f"at most {at_most}"),
-        (not math.isfinite(number), "finite"),
     ]
     for broken, need in needs:
         if broken:
@@ -71,28 +76,34 @@ def vector(name: str, values: ArrayLike, *, positive: bool = False) -> FloatArra
     for bad, need in ((~np.isfinite(array), "finite"), (low, "positive" if positive else ">= 0")):
         if bad.any():
             at = int(np.argmax(bad))
-            raise ValueError(f"{name} must be {need}, got {array[at]} at position {at}")
+            raise ValueError(f"{name} must be {need}, got {array[at]} at position {at + 1}")
     return array
 
 
 def batches(
-    values: ArrayLike,
+    values: Batches,
     steps: int,
     *,
     whole: bool = True,
     total: int | None = None,
     maximum: int | None = None,
 ) -> NDArray[Any]:
-    """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``."""
+    """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``.
+
+    One number stands for a constant schedule, a mapping for its values.
+    """
+    given: Any = list(values.values()) if isinstance(values, Mapping) else values
     try:
-        array = np.atleast_2d(np.asarray(values, dtype=np.float64))
+        array = np.asarray(given, dtype=np.float64)
+        array = np.full((1, steps), array) if array.ndim == 0 else np.atleast_2d(array)
     except (TypeError, ValueError):
         raise ValueError(
             "batches must be numbers, with schedules of one length where there are many"
         ) from None
     if array.ndim != 2 or array.shape[1] != steps or array.shape[0] == 0:
         raise ValueError(
-            f"batches must have one entry for each of the {steps} rates, got shape {array.shape}"
+            f"batches must have one entry for each of the {steps} steps, "
+            f"got shape {np.shape(given)}"
         )
     low = 1.0 if whole else np.finfo(float).tiny
     need = "at least 1" if whole else "positive"
@@ -116,6 +127,6 @@ def _refuse_where(bad: NDArray[np.bool_], array: NDArray[Any], need: str) -> Non
         raise ValueError(f"batches must be {need}, got {array[row, step]:g} at {where}")
 
 
-def is_single(values: ArrayLike) -> bool:
+def is_single(values: Batches) -> bool:
     """Whether the caller gave one schedule, and so expects plain numbers back."""
-    return np.ndim(values) == 1
+    return not isinstance(values, Mapping) and np.ndim(values) <= 1

@@ -1,4 +1,4 @@
-"""Output files that are whole or absent: written under a temporary name, then renamed."""
+"""Files: columns read with clear errors; output that is whole or absent, never half written."""
 
 from __future__ import annotations
 
@@ -12,6 +12,49 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from batchlaw._check import FloatArray
+
+
+def read_columns(
+    path: Path, needed: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, FloatArray]:
+    """Named columns of numbers from a CSV file with a header; a sole column needs no header."""
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable CSV file: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path} must be a CSV file of text") from None
+    if not rows:
+        raise ValueError(f"{path} must have at least one row, got none")
+    header, first = [name.strip() for name in rows[0]], 1
+    if len(needed) == 1 and len(header) == 1 and _is_number(header[0]):
+        header, first = list(needed), 0
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise ValueError(f"{path} must have a column {missing[0]}, got {', '.join(header)}")
+    names = [name for name in (*needed, *optional) if name in header]
+    columns: dict[str, list[float]] = {name: [] for name in names}
+    for number, row in enumerate(rows[first:], start=first + 1):
+        cells = dict(zip(header, row, strict=False))
+        for name in names:
+            if not _is_number(cells.get(name, "")):
+                raise ValueError(
+                    f"{path} must have a number in column {name}, row {number}, "
+                    f"got {cells.get(name, '')!r}"
+                )
+            columns[name].append(float(cells[name]))
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 class Transaction:
@@ -34,7 +77,7 @@ class Transaction:
             writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
 
     def json(self, name: str, value: Any) -> None:
-        text = json.dumps(value, indent=2, default=_plain)
+        text = json.dumps(value, indent=2, default=_plain, allow_nan=False)
         self.path(name).write_text(text + "\n")
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from batchlaw import _check
-from batchlaw._check import FloatArray, IntArray
+from batchlaw._check import Batches, FloatArray, IntArray
 
 METHODS = ("paper", "greedy", "continuous")
 
 
-def effective_batch(influence: ArrayLike, batches: ArrayLike) -> float | FloatArray:
+def effective_batch(influence: ArrayLike, batches: Batches) -> float | FloatArray:
     """B_eff, the influence-weighted harmonic mean of the batch sizes (paper, section 3).
 
     1/B_eff = sum_t (kappa_t / B_t) / sum_t kappa_t. One number, or one for each schedule.
@@ -28,7 +28,7 @@ def effective_batch(influence: ArrayLike, batches: ArrayLike) -> float | FloatAr
 
 
 def effective_fluctuation(
-    influence: ArrayLike, batches: ArrayLike, samples: int, *, replacement: bool = False
+    influence: ArrayLike, batches: Batches, samples: int, *, replacement: bool = False
 ) -> float | FloatArray:
     """rho_eff, the influence-weighted mean of rho_t (paper, section 3).
 
@@ -36,20 +36,16 @@ def effective_fluctuation(
     and 1/B_t with replacement. One number, or one for each schedule.
     """
     kappa = _positive_influence(influence)
-    rho = fluctuation_factors(batches, samples, replacement=replacement)
-    if rho.shape[1] != kappa.size:
-        raise ValueError(f"batches must have {kappa.size} steps, got {rho.shape[1]}")
+    rho = fluctuation_factors(batches, kappa.size, samples, replacement=replacement)
     return _one_or_many(rho @ (kappa / kappa.sum()), batches)
 
 
 def fluctuation_factors(
-    batches: ArrayLike, samples: int, *, replacement: bool = False
+    batches: Batches, steps: int, samples: int, *, replacement: bool = False
 ) -> FloatArray:
     """rho_t of every step, as a (schedules, steps) array."""
     N = _check.count("samples", samples, minimum=1 if replacement else 2)
-    sizes = _check.batches(
-        batches, np.shape(batches)[-1], whole=False, maximum=None if replacement else N
-    )
+    sizes = _check.batches(batches, steps, whole=False, maximum=None if replacement else N)
     return 1.0 / sizes if replacement else (N - sizes) / (sizes * (N - 1.0))
 
 
@@ -130,7 +126,10 @@ def _limits(
             f"got {budget}"
         )
     if budget % unit:
-        raise ValueError(f"budget must be a multiple of multiple_of = {unit}, got {budget}")
+        near = f"{budget // unit * unit} or {(budget // unit + 1) * unit}"
+        raise ValueError(
+            f"budget must be a multiple of multiple_of = {unit}, such as {near}, got {budget}"
+        )
     if low > high:
         raise ValueError(f"min_batch must be at most the largest batch {high}, got {low}")
     low_units, high_units = -(-low // unit), high // unit
@@ -264,5 +263,5 @@ def _positive_influence(influence: ArrayLike) -> FloatArray:
     return kappa
 
 
-def _one_or_many(values: FloatArray, batches: ArrayLike) -> float | FloatArray:
+def _one_or_many(values: FloatArray, batches: Batches) -> float | FloatArray:
     return float(values[0]) if _check.is_single(batches) else values

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw._kernels import influence as kernels
+from batchlaw.problem import Problem
 from batchlaw.update_rules import check_stable, readout, update_rule
 
 # Influence below this is returned as zero: nothing that survives so little is worth a sample.
@@ -15,7 +16,7 @@ SMALLEST = 1e-290
 
 
 def influence(
-    eigenvalues: ArrayLike,
+    eigenvalues: ArrayLike | Problem,
     rates: ArrayLike,
     *,
     multiplicity: ArrayLike | None = None,
@@ -33,8 +34,8 @@ def influence(
 
     Parameters
     ----------
-    eigenvalues : (M,) array
-        mu_j of the (sketched) covariance.
+    eigenvalues : (M,) array or Problem
+        mu_j of the (sketched) covariance; a problem also brings its multiplicities.
     rates : (T,) array
         Step sizes gamma_t, each with gamma_t mu_1 < 2.
     multiplicity : (M,) array, optional
@@ -44,6 +45,10 @@ def influence(
     average : (T,) array, optional
         Weights on the iterates u_1..u_T (``tail_average``, ``ema``); None is the last one.
     """
+    if isinstance(eigenvalues, Problem):
+        if multiplicity is not None:
+            raise ValueError("multiplicity comes with the problem, give one or the other")
+        multiplicity, eigenvalues = eigenvalues.multiplicity, eigenvalues.eigenvalues
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
     gamma = check_stable(rates, float(mu.max()), momentum, nesterov)
     weights = readout(average, gamma.size)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,18 +51,39 @@ def paper_figure(
         (a, b), (c, d) = figure.subplots(2, 2)
         _collapse_panel(a, one_pass, 1.0 / one_pass.predictor, "c / B_eff")
         a.set(
-            title="(a) One pass: variance against effective batch",
+            title="(a) One pass, measured ± 1 s.e.",
             xlabel=r"effective batch size $B_\mathrm{eff}$ (samples)",
             ylabel="centred variance (risk units)",
         )
         _collapse_panel(b, multi_pass, multi_pass.predictor, "c rho_eff")
         b.set(
-            title=r"(b) Multi-pass: fluctuation against $\rho_\mathrm{eff}$",
+            title="(b) Multi-pass, measured ± 1 s.e.",
             xlabel=r"effective fluctuation factor $\rho_\mathrm{eff}$",
             ylabel="fluctuation around GD (risk units)",
         )
         _ratio_panel(c, comparisons)
         _profile_panel(d, profile)
+    return figure
+
+
+def trajectory_figure(names: Sequence[str], bias: np.ndarray, variance: np.ndarray) -> Figure:
+    """Bias and variance after every step, a colour a schedule. ``bias`` is the same for all."""
+    colors = [style[0] for style in STYLES.values()] + [INFLUENCE, ROOT]
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(7.5, 4.2), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(bias[0], color=RATE, linestyle="--", label="bias (all schedules)")
+        for row, name in enumerate(names):
+            color = STYLES[name][0] if name in STYLES else colors[row % len(colors)]
+            axes.plot(variance[row], color=color, label=f"variance, {Path(name).stem}")
+        axes.set(
+            title="Risk along the run",
+            xlabel="updates done",
+            ylabel="excess risk",
+            yscale="log",
+            xlim=(0, bias.shape[1] - 1),
+        )
+        axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
 
 
@@ -86,7 +108,7 @@ def _collapse_panel(axes: Axes, collapse: Collapse, x: np.ndarray, law: str) -> 
         multiple * collapse.predictor[order],
         ":",
         color="0.4",
-        label=f"{name}, c = {multiple:.4f} ± {error:.4f}",
+        label=f"fit {name}, c = {multiple:.3g} ± {error:.1g}",
     )
     cells = collapse.sweep.cells()
     for schedule, (color, marker, label) in STYLES.items():
@@ -104,10 +126,12 @@ def _collapse_panel(axes: Axes, collapse: Collapse, x: np.ndarray, law: str) -> 
         )
     axes.set(xscale="log", yscale="log")
     for axis in (axes.xaxis, axes.yaxis):
-        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
-    axes.legend(title="measured, ± 1 s.e.")
+    # The law runs from corner to corner; these corners stay free.
+    axes.legend(loc="upper right" if law == "c / B_eff" else "upper left")
+    axes.margins(y=0.12)
 
 
 def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
@@ -125,15 +149,15 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
             yerr=[row.measured_ratio_se for row in rows],
             color=[STYLES[row.schedule][0] for row in rows],
             alpha=0.55,
-            error_kw={"elinewidth": 1.0, "capsize": 3},
+            error_kw={"elinewidth": 1.0, "capsize": 3, "ecolor": "0.35"},
             label="measured, ± 1 s.e." if first else None,
         )
         for k, row in zip(x, rows, strict=True):
             axes.plot(
                 [k - 0.4, k + 0.4],
                 [row.predicted_ratio] * 2,
-                color="black",
-                linewidth=1.4,
+                color=ROOT,
+                linewidth=1.8,
                 label="predicted by influence" if k == 0 else None,
             )
             if row.exact_ratio is not None:
@@ -144,7 +168,7 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
                     color=INFLUENCE,
                     markeredgewidth=1.6,
                     zorder=5,
-                    label="exact" if k == 0 else None,
+                    label="exact (one pass)" if k == 0 else None,
                 )
         ticks += list(x)
         labels += [STYLES[row.schedule][2].replace(", ", ",\n").replace(" ", "\n") for row in rows]
@@ -160,7 +184,7 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
     for centre, name in centres:
         axes.text(centre, 0.87 * top, name, ha="center", weight="bold")
     axes.axhline(1.0, color="0.7", linewidth=0.7, zorder=0)
-    legend = axes.legend(loc="upper center", ncols=3)
+    legend = axes.legend(loc="upper right", ncols=3, columnspacing=1.2, handlelength=1.4)
     for handle in legend.legend_handles:
         if isinstance(handle, Rectangle):
             handle.set_facecolor("0.6")
@@ -175,17 +199,20 @@ def _profile_panel(axes: Axes, profile: Profile) -> None:
     ):
         axes.plot(t, values / values.max(), color=color, label=label)
     for edge in (profile.warmup_end, profile.stable_end):
-        axes.axvline(edge, color="0.8", linewidth=0.8, linestyle="--", zorder=0)
+        axes.plot([edge, edge], [0.0, 1.1], color="0.8", linewidth=0.8, linestyle="--", zorder=0)
     for start, end, name in (
         (0, profile.warmup_end, "warmup"),
         (profile.warmup_end, profile.stable_end, "stable"),
         (profile.stable_end, t[-1], "decay"),
     ):
-        axes.text((start + end) / 2, 1.04, name, ha="center", fontsize=7, color="0.4")
+        # Warmup is short: its name goes to the left of its end.
+        at, side = (end - 4, "right") if end - start < t[-1] / 6 else ((start + end) / 2, "center")
+        axes.text(at, 1.04, name, ha=side, fontsize=7, color="0.4")
     axes.set(
         title="(d) WSD influence and the oracle's batches",
         xlabel="update t",
         ylabel="share of the maximum",
+        xlim=(-0.09 * t[-1], 1.02 * t[-1]),
         ylim=(0.0, 1.35),
     )
     axes.set_yticks(np.linspace(0.0, 1.0, 6))
@@ -193,8 +220,10 @@ def _profile_panel(axes: Axes, profile: Profile) -> None:
     right.spines["right"].set_visible(True)
     for batches, schedule in ((profile.oracle, "oracle"), (profile.constant, "constant")):
         color, _, label = STYLES[schedule]
-        right.step(t, batches, where="mid", color=color, linewidth=0.9, label=f"{label} batch")
-    right.set(ylabel="batch size (samples, step lines)", ylim=(0.0, 1.35 * profile.oracle.max()))
+        right.step(
+            t, batches, where="mid", color=color, linewidth=0.9, label=f"{label} batch (right axis)"
+        )
+    right.set(ylabel="batch size (samples)", ylim=(0.0, 1.35 * profile.oracle.max()))
     handles = [axis.get_legend_handles_labels() for axis in (axes, right)]
     lines, names = (first + second for first, second in zip(*handles, strict=True))
-    axes.legend(lines, names, ncols=3, loc="upper center")
+    axes.legend(lines, names, ncols=3, loc="upper right", columnspacing=1.2)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -27,7 +27,7 @@ from batchlaw.spectrum import power_law
 BLOCK = 2048
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Problem:
     r"""Sketched linear regression with Gaussian features (paper, section 2).
 
@@ -49,8 +49,17 @@ class Problem:
     target_energy: FloatArray
     approximation: float
     irreducible: float
-    multiplicity: FloatArray = field(repr=False)
-    _prior: tuple[FloatArray, float] | None = field(default=None, repr=False)
+    multiplicity: FloatArray
+    _prior: tuple[FloatArray, float] | None = None
+
+    def __repr__(self) -> str:
+        many = f" for {self.multiplicity.sum():g}" if (self.multiplicity != 1.0).any() else ""
+        return (
+            f"Problem({self.eigenvalues.size} directions{many}, eigenvalues "
+            f"{self.eigenvalues[0]:.6g} to {self.eigenvalues[-1]:.3g}, trace {self.trace:.6g}, "
+            f"signal {float((self.multiplicity * self.eigenvalues) @ self.target_energy):.6g}, "
+            f"approximation {self.approximation:.6g}, irreducible {self.irreducible:.6g})"
+        )
 
     @property
     def noise_variance(self) -> float:
@@ -237,6 +246,8 @@ def _check_model(
     dim = _check.count("dim", dim)
     if dim < sketch:
         raise ValueError(f"dim must be at least sketch = {sketch}, got {dim}")
+    if _check.real("a", a, above=1.0) * math.log(dim) > 690.0:
+        raise ValueError(f"a must leave the smallest eigenvalue {dim}^-a above 1e-300, got {a}")
     return (
         dim,
         sketch,

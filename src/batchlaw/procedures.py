@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import FloatArray
+from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels import sgd
 from batchlaw._kernels.common import aligned_zeros
 
@@ -29,7 +29,7 @@ def gradient_descent(dataset: Dataset, rates: ArrayLike) -> FloatArray:
     return final
 
 
-def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: ArrayLike) -> FloatArray:
+def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: Batches) -> FloatArray:
     """One-pass batch SGD: every sample once, in the dataset's order (section 2, 2)."""
     features, labels = check_dataset(dataset)
     gamma = _check.vector("rates", rates)
@@ -43,7 +43,7 @@ def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: ArrayLike) -> Floa
 def multi_pass_sgd(
     dataset: Dataset,
     rates: ArrayLike,
-    batches: ArrayLike,
+    batches: Batches,
     seed: int | np.random.Generator,
     *,
     replacement: bool = False,

@@ -12,7 +12,7 @@ from batchlaw._check import FloatArray
 TERMS = ("bias", "variance", "fluctuation", "cross")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Risk:
     """Expected population risk of a final iterate, in parts that add up (paper, proposition 1).
 
@@ -59,7 +59,7 @@ class Risk:
     cross: float | FloatArray = 0.0
     uncertainty: float | FloatArray = 0.0
     notes: tuple[str, ...] = ()
-    leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict, repr=False)
+    leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
     def excess(self) -> float | FloatArray:
@@ -81,12 +81,34 @@ class Risk:
         The schedules share datasets, so the ratio is known better than its two sides: the
         jackknife leaves a repetition out of both at once. An exact ratio has error zero.
         """
-        values = np.atleast_1d(getattr(self, term))
+        values = np.atleast_1d(self._values(term))
+        for index in (schedule, reference):
+            if not -values.size <= index < values.size:
+                raise ValueError(f"schedule must be one of {values.size}, got index {index}")
         ratio = float(values[schedule] / values[reference])
         if not self.leave_one_out:
             return ratio, 0.0
         replicates = self._replicates(term)
         return ratio, float(jackknife(replicates[schedule] / replicates[reference]))
+
+    def _values(self, term: str) -> float | FloatArray:
+        known = (*TERMS, "variance_noise", "variance_covariance", "excess", "total")
+        value = getattr(self, term) if term in known else None
+        if value is None:
+            raise ValueError(f"term must be one of {', '.join(known)}, got {term!r}")
+        return value  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        parts = ("irreducible", "approximation", *TERMS, "total")
+        shown = [f"{part} {self._show(part)}" for part in parts if np.any(getattr(self, part))]
+        return f"Risk({self.procedure}; {self.method}: {', '.join(shown)})"
+
+    def _show(self, part: str) -> str:
+        text = np.array2string(np.asarray(getattr(self, part)), precision=6, threshold=8)
+        if part in self.leave_one_out or (self.leave_one_out and part == "total"):
+            error = np.asarray(self.standard_error(part))
+            text += f" ± {np.array2string(error, precision=2, threshold=8)}"
+        return text
 
     def _replicates(self, term: str) -> FloatArray:
         if not self.leave_one_out:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import FloatArray, IntArray
+from batchlaw._check import Batches, FloatArray, IntArray
 from batchlaw._kernels import sgd
 from batchlaw._kernels.common import aligned_zeros
 from batchlaw.problem import Problem
@@ -36,7 +36,7 @@ WINDOW = 2**16
 def simulate_one_pass(
     problem: Problem,
     rates: ArrayLike,
-    batches: ArrayLike,
+    batches: Batches,
     *,
     repetitions: int,
     seed: int,
@@ -58,7 +58,8 @@ def simulate_one_pass(
     samples
         When given, every schedule must sum to it.
     draw
-        ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian law.
+        ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian law, with
+        features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``.
     threads
         Defaults to the cores this process may use. The result does not depend on it.
     progress
@@ -68,22 +69,23 @@ def simulate_one_pass(
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     sizes = _check.batches(batches, gamma.size, total=samples)
     R = _check.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else _checked(draw)
+    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
     finals = aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
         _stream(gamma, sizes, draw, rng, finals[repetition])
 
     _repeat(run, R, seed, ONE_PASS, threads, progress)
-    errors = (finals - problem.optimum) * np.sqrt(problem.eigenvalues)
-    bias, variance = _centred(errors.transpose(1, 0, 2))
+    finals -= problem.optimum
+    finals *= np.sqrt(problem.eigenvalues)
+    bias, variance = _centred(finals)
     return _simulated("one-pass SGD", problem, batches, R, seed, bias=bias, variance=variance)
 
 
 def simulate_multi_pass(
     problem: Problem,
     rates: ArrayLike,
-    batches: ArrayLike,
+    batches: Batches,
     *,
     samples: int,
     repetitions: int,
@@ -108,7 +110,7 @@ def simulate_multi_pass(
     run_sgd = reuse_kernel(replacement, reshuffle)
     sizes = _check.batches(batches, gamma.size, maximum=None if replacement else N)
     R = _check.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else _checked(draw)
+    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
     S = sizes.shape[0]
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
     scale = np.sqrt(problem.eigenvalues)
@@ -152,7 +154,7 @@ def simulate_gradient_descent(
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
     R = _check.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else _checked(draw)
+    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
     parts = np.zeros((2, 1, R))
 
     def run(repetition: int, rng: np.random.Generator) -> None:
@@ -164,9 +166,18 @@ def simulate_gradient_descent(
     return _simulated("normal GD", problem, gamma, R, seed, bias=bias, variance=variance)
 
 
-def _checked(draw: Draw) -> Draw:
-    """A user's draw may return anything."""
-    return lambda n, rng: check_dataset(draw(n, rng))
+def _checked(draw: Draw, directions: int) -> Draw:
+    """A user's draw may return anything; compiled loops trust what they get."""
+
+    def checked(n: int, rng: np.random.Generator) -> Dataset:
+        features, labels = check_dataset(draw(n, rng))
+        if features.shape != (n, directions):
+            raise ValueError(
+                f"draw must return features of shape {(n, directions)}, got {features.shape}"
+            )
+        return features, labels
+
+    return checked
 
 
 def _stream(
@@ -253,28 +264,33 @@ def _means(values: FloatArray) -> _Estimate:
 
 
 def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
-    """Bias |mean|^2 and variance of (S, R, M) errors, both unbiased, with replicates.
+    """Bias |mean|^2 and variance of (R, S, M) errors, both unbiased, with replicates.
 
     The variance is the paper's, 1/(R - 1) sum_r |x_r - mean|^2; the squared mean of R
     draws is too large by variance/R, which is taken off.
     """
-    R = errors.shape[1]
-    mean = errors.mean(axis=1, keepdims=True)
-    distance = ((errors - mean) ** 2).sum(axis=2)
-    squares = distance.sum(axis=1, keepdims=True)
-    variance = squares[:, 0] / (R - 1)
-    bias = (mean[:, 0] ** 2).sum(axis=1) - variance / R
-    # Without r the mean moves by (mean - x_r)/(R - 1), and the squares lose R/(R-1) |x_r - mean|^2.
-    variance_without = (squares - distance * (R / (R - 1))) / (R - 2)
-    mean_without = (R * mean - errors) / (R - 1)
-    bias_without = (mean_without**2).sum(axis=2) - variance_without / (R - 1)
+    R, S, _ = errors.shape
+    bias, variance = np.empty(S), np.empty(S)
+    bias_without, variance_without = np.empty((S, R)), np.empty((S, R))
+    for s in range(S):
+        mean = errors[:, s].mean(axis=0)
+        apart = errors[:, s] - mean
+        distance = (apart**2).sum(axis=1)
+        squares = distance.sum()
+        variance[s] = squares / (R - 1)
+        bias[s] = mean @ mean - variance[s] / R
+        # Without r the squares lose R/(R-1) |x_r - mean|^2, and the mean moves by
+        # -(x_r - mean)/(R - 1).
+        variance_without[s] = (squares - distance * (R / (R - 1))) / (R - 2)
+        moved = mean @ mean - 2.0 * (apart @ mean) / (R - 1) + distance / (R - 1) ** 2
+        bias_without[s] = moved - variance_without[s] / (R - 1)
     return (bias, bias_without), (variance, variance_without)
 
 
 def _simulated(
     procedure: str,
     problem: Problem,
-    batches: ArrayLike,
+    batches: Batches,
     repetitions: int,
     seed: int,
     **terms: _Estimate,

@@ -18,17 +18,30 @@ app = App(
     print_error=False,
     exit_on_error=False,
     result_action="return_value",
+    suppress_keyboard_interrupt=False,
 )
-app.command("batchlaw.cli.reproduce:reproduce")
+app.command(
+    "batchlaw.cli.reproduce:reproduce",
+    help="Run the paper's four experiments and compare every figure.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Bad input is one line on stderr and exit code 2, without a traceback."""
+    """Run a command. Bad input is one line on stderr and exit code 2, without a traceback.
+
+    1 means that the work could not be finished, or that figures which must agree do not.
+    """
     try:
         code = app(sys.argv[1:] if arguments is None else list(arguments))
     except (CycloptsError, ValueError) as error:
         print(f"batchlaw: {_one_line(error)}", file=sys.stderr)
         return 2
+    except MemoryError:
+        print("batchlaw: out of memory: ask for fewer repetitions or directions", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"batchlaw: {_one_line(error)}", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("batchlaw: interrupted", file=sys.stderr)
         return 130

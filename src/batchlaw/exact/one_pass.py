@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import FloatArray
+from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels import moments
 from batchlaw.exact.stability import growth_note
 from batchlaw.problem import Problem
@@ -17,7 +17,7 @@ from batchlaw.update_rules import check_stable, readout, update_rule
 def one_pass_risk(
     problem: Problem,
     rates: ArrayLike,
-    batches: ArrayLike,
+    batches: Batches,
     *,
     momentum: float | ArrayLike = 0.0,
     nesterov: bool = False,

@@ -31,7 +31,7 @@ class MultiPassSweep(Collapse):
         ]
 
     def schedule_rows(self) -> list[dict[str, object]]:
-        rho = fluctuation_factors(self.sweep.flat, self.samples)
+        rho = fluctuation_factors(self.sweep.flat, self.sweep.rates.size, self.samples)
         return [
             {
                 "schedule": schedule,

@@ -29,6 +29,8 @@ PROFILE = {
 PAPER_REPETITIONS = 300
 # Agreement of two measured figures: within this many joint standard errors.
 LIMIT = 3.0
+# A standard error from fewer repetitions is itself too uncertain to judge by.
+ENOUGH = 30
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,7 @@ class Figure:
     """A figure of the paper (or an exact value), ours, our standard error, the verdict.
 
     ``distance`` is |ours - reference| in joint standard errors, where there are any.
+    ``agrees`` is None where too few repetitions were run to judge a measured figure.
     """
 
     name: str
@@ -44,7 +47,7 @@ class Figure:
     ours: float
     standard_error: float | None
     distance: float | None
-    agrees: bool
+    agrees: bool | None
 
 
 def figures(setting: Setting, comparisons: list[Comparison], profile: Profile) -> list[Figure]:
@@ -52,7 +55,7 @@ def figures(setting: Setting, comparisons: list[Comparison], profile: Profile) -
     rows = []
     if not setting.differs_from_paper():
         rows += _predicted(comparisons) + _profile(profile) + _measured(setting, comparisons)
-    return rows + _exact(comparisons)
+    return rows + _exact(setting, comparisons)
 
 
 def _predicted(comparisons: list[Comparison]) -> list[Figure]:
@@ -90,30 +93,32 @@ def _measured(setting: Setting, comparisons: list[Comparison]) -> list[Figure]:
         if (c.procedure, c.schedule) in RATIOS:
             paper = RATIOS[c.procedure, c.schedule][1]
             joint = c.measured_ratio_se * math.sqrt(1.0 + setting.reps / PAPER_REPETITIONS)
-            rows.append(_distance(_name("measured", c), "paper", paper, c, joint))
+            rows.append(_distance(setting, "paper", paper, c, joint))
     return rows
 
 
-def _exact(comparisons: list[Comparison]) -> list[Figure]:
+def _exact(setting: Setting, comparisons: list[Comparison]) -> list[Figure]:
     return [
-        _distance(_name("measured", c), "exact", c.exact_ratio, c, c.measured_ratio_se)
+        _distance(setting, "exact", c.exact_ratio, c, c.measured_ratio_se)
         for c in comparisons
         if c.exact_ratio is not None and c.schedule != "constant"
     ]
 
 
 def _distance(
-    name: str, source: str, reference: float, c: Comparison, joint_error: float
+    setting: Setting, source: str, reference: float, c: Comparison, joint_error: float
 ) -> Figure:
-    distance = abs(c.measured_ratio - reference) / joint_error
+    apart = abs(c.measured_ratio - reference)
+    # Two schedules may round to the same batches: then the ratio is 1 without error.
+    distance = apart / joint_error if joint_error > 0.0 else (0.0 if apart < 1e-12 else math.inf)
     return Figure(
-        name,
+        _name("measured", c),
         source,
         reference,
         c.measured_ratio,
         c.measured_ratio_se,
         distance,
-        distance <= LIMIT,
+        distance <= LIMIT if setting.reps >= ENOUGH else None,
     )
 
 

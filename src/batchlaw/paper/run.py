@@ -92,7 +92,8 @@ def summary(results: Results) -> dict[str, object]:
         "multi_pass_collapse": _collapse(results.multi_pass),
         "comparison": [dataclasses.asdict(row) for row in results.comparisons],
         "figures": [dataclasses.asdict(row) for row in results.figures],
-        "all_agree": all(row.agrees for row in results.figures),
+        "all_agree": all(row.agrees is not False for row in results.figures),
+        "notes": list(results.one_pass.exact.notes),
         "versions": {
             "batchlaw": __version__,
             "numpy": np.__version__,

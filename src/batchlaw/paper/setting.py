@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 
 from batchlaw import _check
 from batchlaw.problem import Problem
-from batchlaw.rates import wsd_phases
 
 ONE_PASS_N = (96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480, 512)
 GRAD_BUDGETS = (512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096)
@@ -29,7 +28,8 @@ class Setting:
     one_pass_n_values, multipass_grad_budget_values
         Budgets of experiments 1 and 2.
     grad_budget
-        Budget of experiment 4, and of experiment 3's multi-pass half; l n / t by default.
+        Budget of experiment 4 and of experiment 3's multi-pass half; l n / t, rounded down,
+        by default. ``n`` and this budget are part of the sweeps too.
     """
 
     d: int = 10_000
@@ -52,18 +52,27 @@ class Setting:
         _check.count("reps", self.reps, minimum=3)
         _check.count("seed", self.seed, minimum=0)
         _check.count("n", self.n, minimum=2)
-        wsd_phases(self.t)
-        wsd_phases(self.l)
-        _check.real("gamma", self.gamma, above=0.0)
-        for budget in (*self.one_pass_n_values, self.n):
-            _at_least_one_each("n", budget, self.t)
-        for budget in (*self.multipass_grad_budget_values, self.reuse_budget):
-            _at_least_one_each("grad-budget", budget, self.l)
-            if budget > self.l * self.n:
+        if self.d < self.m:
+            raise ValueError(f"d must be at least m = {self.m}, got {self.d}")
+        for name in ("t", "l"):
+            if _check.count(name, getattr(self, name), minimum=3) < 10:
                 raise ValueError(
-                    f"grad-budget must be at most l n = {self.l * self.n}: batches hold at most "
-                    f"the {self.n} samples, got {budget}"
+                    f"{name} must be at least 10: warmup is a tenth of the updates, rounded down, "
+                    f"got {getattr(self, name)}"
                 )
+        _check.real("gamma", self.gamma, above=0.0)
+        _at_least_one_each("n", (self.n,), self.t)
+        _at_least_one_each("one-pass-n-values", self.one_pass_n_values, self.t)
+        self._check_reuse("multipass-grad-budget-values", self.multipass_grad_budget_values)
+        self._check_reuse("grad-budget", (self.reuse_budget,))
+
+    def _check_reuse(self, name: str, budgets: tuple[int, ...]) -> None:
+        _at_least_one_each(name, budgets, self.l)
+        if max(budgets) >= self.l * self.n:
+            raise ValueError(
+                f"{name} must be below l n = {self.l * self.n}, where every batch is the whole "
+                f"dataset and nothing fluctuates, got {max(budgets)}"
+            )
 
     @property
     def reuse_budget(self) -> int:
@@ -94,10 +103,10 @@ class Setting:
         return Problem.paper(self.seed, self.d, self.m, self.a, self.b, self.sigma)
 
 
-def _at_least_one_each(name: str, budget: int, updates: int) -> None:
-    _check.count(name, budget)
-    if budget < updates:
-        raise ValueError(
-            f"{name} must be at least one sample an update: {updates} updates need {updates}, "
-            f"got {budget}"
-        )
+def _at_least_one_each(name: str, budgets: tuple[int, ...], updates: int) -> None:
+    for budget in budgets:
+        if _check.count(name, budget) < updates:
+            raise ValueError(
+                f"{name} must be at least one sample an update: {updates} updates need {updates}, "
+                f"got {budget}"
+            )
