@@ -158,7 +158,7 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
                 [row.predicted_ratio] * 2,
                 color=ROOT,
                 linewidth=1.8,
-                label="predicted by influence" if k == 0 else None,
+                label="predicted" if k == 0 else None,
             )
             if row.exact_ratio is not None:
                 axes.plot(
@@ -168,7 +168,7 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
                     color=INFLUENCE,
                     markeredgewidth=1.6,
                     zorder=5,
-                    label="exact (one pass)" if k == 0 else None,
+                    label="exact" if k == 0 else None,
                 )
         ticks += list(x)
         labels += [STYLES[row.schedule][2].replace(", ", ",\n").replace(" ", "\n") for row in rows]
@@ -184,7 +184,7 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
     for centre, name in centres:
         axes.text(centre, 0.87 * top, name, ha="center", weight="bold")
     axes.axhline(1.0, color="0.7", linewidth=0.7, zorder=0)
-    legend = axes.legend(loc="upper right", ncols=3, columnspacing=1.2, handlelength=1.4)
+    legend = axes.legend(loc="upper center", ncols=3, columnspacing=1.2, handlelength=1.4)
     for handle in legend.legend_handles:
         if isinstance(handle, Rectangle):
             handle.set_facecolor("0.6")
@@ -213,7 +213,7 @@ def _profile_panel(axes: Axes, profile: Profile) -> None:
         xlabel="update t",
         ylabel="share of the maximum",
         xlim=(-0.09 * t[-1], 1.02 * t[-1]),
-        ylim=(0.0, 1.35),
+        ylim=(0.0, 1.45),
     )
     axes.set_yticks(np.linspace(0.0, 1.0, 6))
     right = axes.twinx()
@@ -223,7 +223,7 @@ def _profile_panel(axes: Axes, profile: Profile) -> None:
         right.step(
             t, batches, where="mid", color=color, linewidth=0.9, label=f"{label} batch (right axis)"
         )
-    right.set(ylabel="batch size (samples)", ylim=(0.0, 1.35 * profile.oracle.max()))
+    right.set(ylabel="batch size (samples)", ylim=(0.0, 1.45 * profile.oracle.max()))
     handles = [axis.get_legend_handles_labels() for axis in (axes, right)]
     lines, names = (first + second for first, second in zip(*handles, strict=True))
-    axes.legend(lines, names, ncols=3, loc="upper right", columnspacing=1.2)
+    axes.legend(lines, names, ncols=2, loc="upper right", columnspacing=1.2)
