@@ -230,3 +230,52 @@ def influence_by_perturbation(mu, rates, betas, step, average):
                 s += weight * e
             kappa[t] += (m * s) ** 2
     return kappa
+
+
+def dense_fluctuation(covariance, features, labels, rates, batches, replacement=False):
+    """tr(Sigma C_L) by full matrices, sample by sample, with no eigenbasis of the data.
+
+    The covariance of a batch mean is rho/N sum_i of (g_i - mean g)(g_i - mean g)^T, where
+    g_i = z_i (z_i . u - y_i) at u = theta + noise of covariance C (paper, appendices I and J).
+    """
+    N, M = features.shape
+    hessians = [np.outer(z, z) for z in features]
+    mean_hessian = sum(hessians) / N
+    theta, C = np.zeros(M), np.zeros((M, M))
+    for rate, batch in zip(rates, batches, strict=True):
+        rho = 1 / batch if replacement else (N - batch) / (batch * (N - 1))
+        gradients = [z * (z @ theta - y) for z, y in zip(features, labels, strict=True)]
+        mean = sum(gradients) / N
+        noise = np.zeros((M, M))
+        for hessian, gradient in zip(hessians, gradients, strict=True):
+            away = hessian - mean_hessian
+            noise += (np.outer(gradient - mean, gradient - mean) + away @ C @ away) / N
+        A = np.eye(M) - rate * mean_hessian
+        C = A @ C @ A + rate**2 * rho * noise
+        theta = theta - rate * mean
+    return np.trace(covariance @ C)
+
+
+def index_sequences(N, batches, replacement=False):
+    """Every sequence of batches, all equally likely."""
+    if replacement:
+        choices = [itertools.product(range(N), repeat=b) for b in batches]
+    else:
+        choices = [itertools.combinations(range(N), b) for b in batches]
+    return itertools.product(*choices)
+
+
+def epoch_sequences(N, batches):
+    """Every sequence of batches of random reshuffling: each epoch in each of its orders."""
+    epochs = -(-sum(batches) // N)
+    ends = np.cumsum(batches)
+    for orders in itertools.product(itertools.permutations(range(N)), repeat=epochs):
+        rows = [i for order in orders for i in order]
+        yield [rows[end - b : end] for end, b in zip(ends, batches, strict=True)]
+
+
+def enumerated(mu, optimum, features, labels, rates, sequences):
+    """E|u - theta|^2 and 2 E<theta - u*, u - theta> in Sigma = diag(mu), over all sequences."""
+    theta = gradient_descent(features, labels, rates)
+    away = np.array([sgd(features, labels, rates, rows) - theta for rows in sequences])
+    return (away**2 @ mu).mean(), 2 * (mu * (theta - optimum)) @ away.mean(axis=0)
