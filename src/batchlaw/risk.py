@@ -37,7 +37,9 @@ class Risk:
     fluctuation
         Of the final iterate around gradient descent on the same data (multi-pass).
     cross
-        2 E<theta - u*, u - theta>. Zero for independent batches; measured for reshuffling.
+        What the parts do not hold: 2 <bias error, noise error> of GD on given labels, and
+        2 E<theta - u*, u - theta> for reshuffling, whose mean iterate is not GD's. Zero in
+        expectation over labels for independent batches.
     uncertainty
         Estimated relative error of the excess from an approximation (nodes that stand for
         many directions, a truncated basis, a coarser time grid); 0 where there is none.
