@@ -16,6 +16,7 @@ ORDER = [
     "_files",
     "_kernels",
     "spectrum",
+    "nodes",
     "problem",
     "rates",
     "influence_weights",

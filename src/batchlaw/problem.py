@@ -21,10 +21,15 @@ from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw._kernels.common import aligned_zeros
 from batchlaw._kernels.sgd import gaussian_samples
+from batchlaw.nodes import SMALLEST_COUNT, Nodes, truncation_nodes
 from batchlaw.spectrum import power_law
 
 # Columns of S held at once: 2048 x M doubles, 8 MB at M = 512.
 BLOCK = 2048
+
+# The kinds of ``power_law_nodes``: what makes the nodes, and what they are called.
+KINDS = {"truncation": (truncation_nodes, "leading coordinates of a power law")}
+LARGEST_SKETCH = 10**12
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +47,10 @@ class Problem:
     irreducible : float
         sigma^2, the variance of the label noise.
     multiplicity : (M,) array
-        How many directions share each entry; 1 unless ``from_spectrum`` said otherwise.
+        How many directions share each entry; 1 unless ``from_spectrum`` or
+        ``power_law_nodes`` said otherwise.
+    description : str
+        What the directions are, where nodes stand for many of them; else empty.
     """
 
     eigenvalues: FloatArray
@@ -51,6 +59,8 @@ class Problem:
     irreducible: float
     multiplicity: FloatArray = field(repr=False)
     _prior: tuple[FloatArray, float] | None = field(default=None, repr=False)
+    description: str = ""
+    _coarse: Problem | None = field(default=None, repr=False)
 
     @property
     def noise_variance(self) -> float:
@@ -66,6 +76,14 @@ class Problem:
     def trace(self) -> float:
         """tr(Sigma)."""
         return float(self.multiplicity @ self.eigenvalues)
+
+    @property
+    def coarser(self) -> Problem | None:
+        """The same problem on half the nodes, or None where every direction is written out.
+
+        What a solver gives for both differs by more than the finer one's error.
+        """
+        return self._coarse
 
     @classmethod
     def paper(
@@ -132,6 +150,67 @@ class Problem:
         s2 = _check.real("noise_variance", noise_variance, at_least=approximation)
         order = np.argsort(-mu, kind="stable")
         return cls(mu[order], energy[order], approximation, s2 - approximation, many[order])
+
+    @classmethod
+    def power_law_nodes(
+        cls,
+        a: float,
+        b: float,
+        sketch: float,
+        *,
+        kind: str = "truncation",
+        sigma: float = 1.0,
+        nodes: int = 400,
+    ) -> Self:
+        """The power law at any size, averaged over the target prior: nothing is drawn.
+
+        Solvers cost steps x nodes whatever the size is. ``coarser`` is the same problem
+        on half the nodes, for an error estimate; there is none up to ``nodes`` directions,
+        which are written out.
+
+        Parameters
+        ----------
+        a, b : float
+            Exponents of the eigenvalues and of the target energies, both above 1.
+        sketch : int or math.inf
+            M, up to 10^12.
+        kind : "truncation"
+            The leading M coordinates of the ambient space: eigenvalues i^-a, Approx the
+            target energy beyond them.
+        nodes : int
+            About how many nodes to use, at least 16.
+        """
+        a = _check.real("a", a, above=1.0)
+        b = _check.real("b", b, above=1.0)
+        size = math.inf if sketch == math.inf else _check.count("sketch", sketch)
+        if LARGEST_SKETCH < size < math.inf:
+            raise ValueError(f"sketch must be at most 10^12, or math.inf, got {sketch!r}")
+        _check.choice("kind", kind, tuple(KINDS))
+        sigma = _check.real("sigma", sigma, at_least=0.0)
+        nodes = _check.count("nodes", nodes, minimum=16)
+        make, name = KINDS[kind]
+        description = f"{name}, M = {size:g}"
+        fine = make(a, b, size, nodes)
+        coarse = None
+        if (fine.multiplicity != 1.0).any():
+            half = make(a, b, size, max(nodes // 2, SMALLEST_COUNT))
+            coarse = cls._from_nodes(half, sigma, description, None)
+        return cls._from_nodes(fine, sigma, description, coarse)
+
+    @classmethod
+    def _from_nodes(
+        cls, nodes: Nodes, sigma: float, description: str, coarse: Problem | None
+    ) -> Self:
+        return cls(
+            nodes.eigenvalues,
+            nodes.target_energy,
+            nodes.approximation,
+            sigma**2,
+            nodes.multiplicity,
+            (nodes.target_energy, nodes.approximation),
+            description,
+            coarse,
+        )
 
     @classmethod
     def _from_sketch(
