@@ -17,6 +17,7 @@ ORDER = [
     "_kernels",
     "spectrum",
     "nodes",
+    "sketch_equivalent",
     "problem",
     "rates",
     "influence_weights",

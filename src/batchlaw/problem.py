@@ -22,13 +22,17 @@ from batchlaw._check import FloatArray
 from batchlaw._kernels.common import aligned_zeros
 from batchlaw._kernels.sgd import gaussian_samples
 from batchlaw.nodes import SMALLEST_COUNT, Nodes, truncation_nodes
+from batchlaw.sketch_equivalent import sketch_nodes
 from batchlaw.spectrum import power_law
 
 # Columns of S held at once: 2048 x M doubles, 8 MB at M = 512.
 BLOCK = 2048
 
 # The kinds of ``power_law_nodes``: what makes the nodes, and what they are called.
-KINDS = {"truncation": (truncation_nodes, "leading coordinates of a power law")}
+KINDS = {
+    "truncation": (truncation_nodes, "leading coordinates of a power law"),
+    "sketch": (sketch_nodes, "deterministic equivalent of a Gaussian sketch of a power law"),
+}
 LARGEST_SKETCH = 10**12
 
 
@@ -165,8 +169,8 @@ class Problem:
         """The power law at any size, averaged over the target prior: nothing is drawn.
 
         Solvers cost steps x nodes whatever the size is. ``coarser`` is the same problem
-        on half the nodes, for an error estimate; there is none up to ``nodes`` directions,
-        which are written out.
+        on half the nodes, for an error estimate; a truncation to at most ``nodes``
+        directions has none, because they are written out.
 
         Parameters
         ----------
@@ -174,9 +178,11 @@ class Problem:
             Exponents of the eigenvalues and of the target energies, both above 1.
         sketch : int or math.inf
             M, up to 10^12.
-        kind : "truncation"
+        kind : "truncation" or "sketch"
             The leading M coordinates of the ambient space: eigenvalues i^-a, Approx the
-            target energy beyond them.
+            target energy beyond them. Or the deterministic equivalent of the paper's
+            Gaussian sketch of an infinite ambient space, for which terms of relative size
+            1/M are missing; ``coarser`` does not see these.
         nodes : int
             About how many nodes to use, at least 16.
         """
