@@ -9,12 +9,18 @@ OUTPUT ?= results/paper
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
+# An environment that was copied or moved here still runs the code it was made for.
+ifneq ($(shell cat .venv/.root 2>/dev/null),$(CURDIR))
+.PHONY: .venv/.base
+endif
+
 .venv/.base: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { echo "$(PYTHON) is not here; set PYTHON=..." >&2; exit 2; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "batchlaw needs Python 3.11 or newer, got $$($(PYTHON) --version 2>&1); set PYTHON=..." >&2; exit 2; }
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	@echo "$(CURDIR)" > .venv/.root
 	@touch $@
 
 .venv/.dev: .venv/.base
@@ -24,7 +30,7 @@ help:  ## list these commands
 setup: .venv/.base  ## make .venv with batchlaw in it
 
 reproduce: .venv/.base  ## the paper's four experiments at full size (OUTPUT=results/paper)
-	$(BIN)/batchlaw reproduce --output-dir "$(OUTPUT)"
+	$(BIN)/python -m batchlaw reproduce --output-dir "$(OUTPUT)"
 
 test: .venv/.dev  ## all tests
 	$(BIN)/python -m pytest

@@ -12,7 +12,7 @@ def run() -> int:
         from batchlaw.cli import main
     except ModuleNotFoundError as error:
         python = environment / "bin" / "python"
-        if error.name != "batchlaw" or Path(sys.prefix) == environment or not python.exists():
+        if Path(sys.prefix) == environment or not python.exists():
             print(
                 f"experiments_dynamic: {error.name} is not installed here: "
                 f"run 'make setup' in {root}",

@@ -110,10 +110,13 @@ def batches(
     _refuse_where(~np.isfinite(array) | (array < low), array, need)
     if whole:
         _refuse_where(array != np.floor(array), array, "whole numbers")
+        _refuse_where(array > LARGEST_COUNT, array, "at most 2^53")
         array = array.astype(np.int64)
     if maximum is not None:
         _refuse_where(array > maximum, array, f"at most the {maximum} samples of the dataset")
     sums = array.sum(axis=1)
+    if array.sum(axis=1, dtype=np.float64).max() > LARGEST_COUNT:
+        raise ValueError(f"batches must sum to at most 2^53, got {float(sums.max()):g}")
     if total is not None and (sums != total).any():
         wrong = sums[int(np.argmax(sums != total))]
         raise ValueError(f"batches must sum to the {total} samples of one pass, got {wrong}")

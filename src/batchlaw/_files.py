@@ -86,9 +86,9 @@ class OutputDirectory:
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
+        there = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            with tempfile.TemporaryFile(dir=self.path):
+            with tempfile.TemporaryFile(dir=there):
                 pass
         except OSError as error:
             raise ValueError(
@@ -97,9 +97,13 @@ class OutputDirectory:
 
     @contextmanager
     def transaction(self) -> Iterator[Transaction]:
+        self.path.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.path, prefix=".writing-") as staging:
             files = Transaction(self.path, Path(staging))
             yield files
+            for target in files.written:
+                if target.is_dir():
+                    raise ValueError(f"{target} must be a file or absent, it is a directory")
             for target in files.written:
                 os.replace(Path(staging) / target.name, target)
 

@@ -22,9 +22,9 @@ def effective_batch(influence: ArrayLike, batches: Batches) -> float | FloatArra
 
     1/B_eff = sum_t (kappa_t / B_t) / sum_t kappa_t. One number, or one for each schedule.
     """
-    kappa = _positive_influence(influence)
+    kappa = _shares(influence)
     sizes = _check.batches(batches, kappa.size, whole=False)
-    return _one_or_many(1.0 / ((1.0 / sizes) @ (kappa / kappa.sum())), batches)
+    return _one_or_many(1.0 / ((1.0 / sizes) @ kappa), batches)
 
 
 def effective_fluctuation(
@@ -35,9 +35,9 @@ def effective_fluctuation(
     rho_t = (N - B_t)/(B_t (N - 1)) for batches without replacement from N = ``samples``
     and 1/B_t with replacement. One number, or one for each schedule.
     """
-    kappa = _positive_influence(influence)
+    kappa = _shares(influence)
     rho = fluctuation_factors(batches, kappa.size, samples, replacement=replacement)
-    return _one_or_many(rho @ (kappa / kappa.sum()), batches)
+    return _one_or_many(rho @ kappa, batches)
 
 
 def fluctuation_factors(
@@ -67,11 +67,11 @@ def allocate(
     budget
         sum_t B_t: N for one pass, D_grad for data reuse.
     method
-        "greedy": integers that minimise sum kappa_t / B_t exactly, whatever the budget in
-        O(T log T). "continuous": the same problem over real numbers (clipped square roots,
-        the KKT solution); returns floats. "paper": the rounding of appendix L (the minimum
-        each, the rest in proportion to sqrt(kappa_t), largest remainders), which is not
-        optimal; for reproduction.
+        "greedy": integers that minimise sum kappa_t / B_t exactly (up to rounding past budgets
+        of 10^14), at a cost that does not grow with the budget. "continuous": the same
+        problem over real numbers (clipped square roots, the KKT solution); returns floats.
+        "paper": the rounding of appendix L (the minimum each, the rest in proportion to
+        sqrt(kappa_t), largest remainders), which is not optimal; for reproduction.
     min_batch, max_batch, multiple_of
         Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
     """
@@ -188,9 +188,11 @@ def _largest_remainder(weights: FloatArray, budget: int, low: int, high: int) ->
         open_ = batches < high
         quota = np.where(open_, left * (shares / shares[open_].sum()), 0.0)
         extra = np.floor(quota).astype(np.int64)
+        # Past 2^45 samples or so the quotas are rounded, and their floors may sum to too much.
         short = left - int(extra.sum())
-        order = np.argsort(-(quota - extra)[open_], kind="stable")[:short]
-        extra[np.flatnonzero(open_)[order]] += 1
+        order = np.argsort(-(quota - extra)[open_], kind="stable")
+        chosen = np.flatnonzero(open_)[order[:short] if short >= 0 else order[short:]]
+        extra[chosen] += 1 if short >= 0 else -1
         batches = np.minimum(batches + extra, high)
     return batches
 
@@ -223,27 +225,34 @@ def _threshold(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
 
     log_kappa = np.log(kappa)
     # Start from the real-valued solution: there kappa/B^2 is the same for all free steps.
-    real = _water_fill(np.sqrt(kappa), budget, low, high)
+    # No batch can take more than what the minimum of the others leaves.
+    high = min(high, budget - low * (kappa.size - 1))
+    real = _water_fill(np.sqrt(kappa), float(budget), float(low), float(high))
     guess = float(np.max(log_kappa - 2.0 * np.log(real)))
     width = 4.0
-    while int(batches_at(guess - width).sum()) < budget:
+    while _total(batches_at(guess - width)) < budget:
         width *= 2.0
     more_at = guess - width
     width = 4.0
-    while int(batches_at(guess + width).sum()) > budget:
+    while _total(batches_at(guess + width)) > budget:
         width *= 2.0
     less_at = guess + width
     less, more = batches_at(less_at), batches_at(more_at)
-    while int(less.sum()) < budget and int((more - less).max()) > 1:
+    while _total(less) < budget and int((more - less).max()) > 1:
         middle = 0.5 * (less_at + more_at)
         if middle in (less_at, more_at):
             break
         at = batches_at(middle)
-        if int(at.sum()) <= budget:
+        if _total(at) <= budget:
             less_at, less = middle, at
         else:
             more_at, more = middle, at
     return _spend(kappa, less, budget, high)
+
+
+def _total(batches: IntArray) -> int:
+    """Their sum; 2^62, more than any budget, where it would overflow."""
+    return int(batches.sum()) if batches.sum(dtype=np.float64) < 2.0**62 else 2**62
 
 
 def _spend(kappa: FloatArray, batches: IntArray, budget: int, high: int) -> IntArray:
@@ -256,11 +265,13 @@ def _spend(kappa: FloatArray, batches: IntArray, budget: int, high: int) -> IntA
     return batches
 
 
-def _positive_influence(influence: ArrayLike) -> FloatArray:
+def _shares(influence: ArrayLike) -> FloatArray:
+    """kappa_t / sum kappa, without overflow on the way."""
     kappa = _check.vector("influence", influence)
     if not kappa.any():
-        raise ValueError("influence must not be zero at every step")
-    return kappa
+        raise ValueError("influence must not be zero at every step (are the rates too small?)")
+    kappa = kappa / kappa.max()
+    return np.asarray(kappa / kappa.sum())
 
 
 def _one_or_many(values: FloatArray, batches: Batches) -> float | FloatArray:

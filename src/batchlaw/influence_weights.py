@@ -58,6 +58,10 @@ def influence(
             f"multiplicity must have one entry for each of the {mu.size} eigenvalues, "
             f"got {many.size}"
         )
+    # kappa depends on the products gamma mu alone: scale by a power of two, which is exact,
+    # so that mu^2 neither overflows nor vanishes.
+    exponent = int(np.frexp(mu.max())[1])
+    mu, gamma = np.ldexp(mu, -exponent), np.ldexp(gamma, exponent)
     # Largest first: those are forgotten soonest, and the loop drops them from the front.
     order = np.argsort(-mu, kind="stable")
     if weights is None and not np.any(momentum):

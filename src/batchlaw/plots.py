@@ -88,13 +88,12 @@ def trajectory_figure(names: Sequence[str], bias: np.ndarray, variance: np.ndarr
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write PNG, PDF or SVG, the same bytes for the same figure."""
+    """Write PNG or PDF, the same bytes for the same figure."""
     metadata: dict[str, dict[str, Any]] = {
         ".png": {"Software": None},
         ".pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
-        ".svg": {"Date": None, "Creator": None},
     }
-    with matplotlib.rc_context(RC | {"svg.hashsalt": "batchlaw"}):
+    with matplotlib.rc_context(RC):
         figure.savefig(path, dpi=150, metadata=metadata[path.suffix])
 
 

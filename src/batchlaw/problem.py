@@ -21,10 +21,19 @@ from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw._kernels.common import aligned_zeros
 from batchlaw._kernels.sgd import gaussian_samples
+from batchlaw.nodes import SMALLEST_COUNT, Nodes, truncation_nodes
+from batchlaw.sketch_equivalent import sketch_nodes
 from batchlaw.spectrum import power_law
 
 # Columns of S held at once: 2048 x M doubles, 8 MB at M = 512.
 BLOCK = 2048
+
+# The kinds of ``power_law_nodes``: what makes the nodes, and what they are called.
+KINDS = {
+    "truncation": (truncation_nodes, "leading coordinates of a power law"),
+    "sketch": (sketch_nodes, "deterministic equivalent of a Gaussian sketch of a power law"),
+}
+LARGEST_SKETCH = 10**12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,7 +51,10 @@ class Problem:
     irreducible : float
         sigma^2, the variance of the label noise.
     multiplicity : (M,) array
-        How many directions share each entry; 1 unless ``from_spectrum`` said otherwise.
+        How many directions share each entry; 1 unless ``from_spectrum`` or
+        ``power_law_nodes`` said otherwise.
+    description : str
+        What the directions are, where nodes stand for many of them; else empty.
     """
 
     eigenvalues: FloatArray
@@ -51,6 +63,8 @@ class Problem:
     irreducible: float
     multiplicity: FloatArray
     _prior: tuple[FloatArray, float] | None = None
+    description: str = ""
+    _coarse: Problem | None = None
 
     def __repr__(self) -> str:
         many = f" for {self.multiplicity.sum():g}" if (self.multiplicity != 1.0).any() else ""
@@ -75,6 +89,14 @@ class Problem:
     def trace(self) -> float:
         """tr(Sigma)."""
         return float(self.multiplicity @ self.eigenvalues)
+
+    @property
+    def coarser(self) -> Problem | None:
+        """The same problem on half the nodes, or None where every direction is written out.
+
+        What a solver gives for both differs by more than the finer one's error.
+        """
+        return self._coarse
 
     @classmethod
     def paper(
@@ -106,7 +128,10 @@ class Problem:
         *,
         seed: int,
     ) -> Self:
-        """A fresh power-law problem: Gaussian target and sketch from NumPy generators."""
+        """A fresh power-law problem: Gaussian target and sketch from NumPy generators.
+
+        The seed fixes the draws; linear algebra may round differently on another machine.
+        """
         dim, sketch, a, b, sigma = _check_model(dim, sketch, a, b, sigma)
         seed = _check.count("seed", seed, minimum=0)
         return cls._from_sketch(_numpy_draws(seed, dim, sketch, a, b), sketch, a, b, sigma)
@@ -143,6 +168,69 @@ class Problem:
         return cls(mu[order], energy[order], approximation, s2 - approximation, many[order])
 
     @classmethod
+    def power_law_nodes(
+        cls,
+        a: float,
+        b: float,
+        sketch: float,
+        *,
+        kind: str = "truncation",
+        sigma: float = 1.0,
+        nodes: int = 400,
+    ) -> Self:
+        """The power law at any size, averaged over the target prior: nothing is drawn.
+
+        Solvers cost steps x nodes whatever the size is. ``coarser`` is the same problem
+        on half the nodes, for an error estimate; a truncation to at most ``nodes``
+        directions has none, because they are written out.
+
+        Parameters
+        ----------
+        a, b : float
+            Exponents of the eigenvalues and of the target energies, both above 1.
+        sketch : int or math.inf
+            M, up to 10^12.
+        kind : "truncation" or "sketch"
+            The leading M coordinates of the ambient space: eigenvalues i^-a, Approx the
+            target energy beyond them. Or the deterministic equivalent of the paper's
+            Gaussian sketch of an infinite ambient space, for which terms of relative size
+            1/M are missing; ``coarser`` does not see these.
+        nodes : int
+            About how many nodes to use, at least 16.
+        """
+        a = _check.real("a", a, above=1.0)
+        b = _check.real("b", b, above=1.0)
+        size = math.inf if sketch == math.inf else _check.count("sketch", sketch)
+        if LARGEST_SKETCH < size < math.inf:
+            raise ValueError(f"sketch must be at most 10^12, or math.inf, got {sketch!r}")
+        _check.choice("kind", kind, tuple(KINDS))
+        sigma = _check.real("sigma", sigma, at_least=0.0)
+        nodes = _check.count("nodes", nodes, minimum=16)
+        make, name = KINDS[kind]
+        description = f"{name}, M = {size:g}"
+        fine = make(a, b, size, nodes)
+        coarse = None
+        if (fine.multiplicity != 1.0).any():
+            half = make(a, b, size, max(nodes // 2, SMALLEST_COUNT))
+            coarse = cls._from_nodes(half, sigma, description, None)
+        return cls._from_nodes(fine, sigma, description, coarse)
+
+    @classmethod
+    def _from_nodes(
+        cls, nodes: Nodes, sigma: float, description: str, coarse: Problem | None
+    ) -> Self:
+        return cls(
+            nodes.eigenvalues,
+            nodes.target_energy,
+            nodes.approximation,
+            sigma**2,
+            nodes.multiplicity,
+            (nodes.target_energy, nodes.approximation),
+            description,
+            coarse,
+        )
+
+    @classmethod
     def _from_sketch(
         cls,
         draws: Iterator[tuple[int, FloatArray, FloatArray]],
@@ -151,35 +239,40 @@ class Problem:
         b: float,
         sigma: float,
     ) -> Self:
-        """Accumulate Sigma = S H S^T, S H w* and the prior's S H Sigma_w* H S^T over blocks."""
-        covariance = np.zeros((sketch, sketch))
+        """Accumulate over blocks of coordinates a QR factor of [H^1/2 S^T, H^1/2 w*].
+
+        Its triangle R gives Sigma = R^T R and u* as a least-squares solution, whose residual
+        is Approx. Forming Sigma itself would square the condition number: at a = 6, M = 64
+        that costs 1 % of the energies.
+        """
+        triangle = np.zeros((0, sketch + 1))
         prior = np.zeros((sketch, sketch))
-        correlation = np.zeros(sketch)
-        signal = prior_signal = 0.0
+        prior_signal = 0.0
         for first, target, columns in draws:
             last = first + target.size - 1
-            eigenvalues = power_law(a, first, last)
+            root = np.sqrt(power_law(a, first, last))[:, None]
             energies = power_law(b, first, last)
-            half = columns * np.sqrt(eigenvalues)[:, None]
-            covariance += half.T @ half
-            correlation += half.T @ (np.sqrt(eigenvalues) * target)
-            half *= np.sqrt(energies)[:, None]
-            prior += half.T @ half
-            signal += float(eigenvalues @ target**2)
+            half = np.hstack([columns, target[:, None]]) * root
+            triangle = np.asarray(np.linalg.qr(np.vstack([triangle, half]), mode="r"))
+            weighted = half[:, :-1] * np.sqrt(energies)[:, None]
+            prior += weighted.T @ weighted
             prior_signal += float(energies.sum())
-        mu, basis = np.linalg.eigh(covariance)
-        mu, basis = mu[::-1].copy(), basis[:, ::-1]
-        if mu[-1] <= 0.0:
+        left, singular, right = np.linalg.svd(triangle[:sketch, :sketch])
+        if singular[-1] <= sketch * np.finfo(float).eps * singular[0]:
             raise ValueError(
-                f"sketched covariance must have full rank, got smallest eigenvalue {mu[-1]:.3g} "
-                f"(a = {a} decays too fast for sketch = {sketch})"
+                f"sketched covariance must have full rank to rounding, got eigenvalues from "
+                f"{singular[0] ** 2:.3g} to {singular[-1] ** 2:.3g}: a = {a} decays too fast for "
+                f"sketch = {sketch}"
             )
-        energy = ((basis.T @ correlation) / mu) ** 2
-        prior_energy = np.einsum("ij,ik,kj->j", basis, prior, basis, optimize=True) / mu**2
+        energy = (left.T @ triangle[:sketch, sketch] / singular) ** 2
+        # With as many coordinates as directions the sketch loses nothing.
+        residual = float(triangle[sketch, sketch]) if triangle.shape[0] > sketch else 0.0
+        mu = singular**2
+        prior_energy = np.einsum("ji,ik,jk->j", right, prior, right, optimize=True) / mu**2
         return cls(
             mu,
             energy,
-            max(signal - float(mu @ energy), 0.0),
+            residual**2,
             sigma**2,
             np.ones(sketch),
             (prior_energy, max(prior_signal - float(mu @ prior_energy), 0.0)),
@@ -253,7 +346,7 @@ def _check_model(
         sketch,
         _check.real("a", a, above=1.0),
         _check.real("b", b, above=1.0),
-        _check.real("sigma", sigma, at_least=0.0),
+        _check.real("sigma", sigma, at_least=0.0, at_most=1e100),
     )
 
 

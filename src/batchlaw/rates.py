@@ -127,7 +127,7 @@ def _progress(steps: int, peak: float, warmup: float | int) -> tuple[FloatArray,
     steps = _check.count("steps", steps)
     peak = _check.real("peak", peak, above=0.0)
     end = _endpoint("warmup", warmup, steps)
-    if end >= steps > 1:
+    if end > steps or end == steps > 1:
         raise ValueError(f"warmup must end before step {steps}, got {end}")
     t = np.arange(1, steps + 1, dtype=np.float64)
     # Without warmup the first step is at the peak, as the last step of a warmup would be.

@@ -59,7 +59,8 @@ def simulate_one_pass(
         When given, every schedule must sum to it.
     draw
         ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian law, with
-        features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``.
+        features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``. Sigma and
+        the noise floor in the result stay the problem's.
     threads
         Defaults to the cores this process may use. The result does not depend on it.
     progress
@@ -102,7 +103,8 @@ def simulate_multi_pass(
     its variance over the label noise kept apart. Batches are independent uniform subsets;
     ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
     fresh order of the dataset each epoch (then the cross term is measured too, because
-    the mean iterate is no longer GD's). Other parameters as for ``simulate_one_pass``.
+    the mean iterate is no longer GD's; likewise with a ``draw``, whose residuals may depend
+    on the features). Other parameters as for ``simulate_one_pass``.
     """
     problem = problem.expanded()
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
@@ -110,6 +112,7 @@ def simulate_multi_pass(
     run_sgd = reuse_kernel(replacement, reshuffle)
     sizes = _check.batches(batches, gamma.size, maximum=None if replacement else N)
     R = _check.count("repetitions", repetitions, minimum=3)
+    gaussian = draw is None
     draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
     S = sizes.shape[0]
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
@@ -125,11 +128,13 @@ def simulate_multi_pass(
         parts["bias"][:, repetition] = ((bias_part * scale) ** 2).sum()
         parts["variance"][:, repetition] = ((noise_part * scale) ** 2).sum()
         parts["fluctuation"][:, repetition] = (around**2).sum(axis=1)
-        parts["cross"][:, repetition] = 2.0 * around @ (gd_error * scale)
+        parts["cross"][:, repetition] = 2.0 * (
+            around @ (gd_error * scale) + (bias_part * noise_part) @ problem.eigenvalues
+        )
 
     _repeat(run, R, seed, REUSE, threads, progress)
-    if not reshuffle:
-        del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L
+    if gaussian and not reshuffle:
+        del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L, residuals are noise
     if reshuffle:
         sampling = "reshuffled by epochs"
     else:
@@ -154,16 +159,21 @@ def simulate_gradient_descent(
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
     R = _check.count("repetitions", repetitions, minimum=3)
+    gaussian = draw is None
     draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
-    parts = np.zeros((2, 1, R))
+    parts = {name: np.zeros((1, R)) for name in ("bias", "variance", "cross")}
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        errors = _reference(problem, draw(N, rng), gamma)
-        parts[:, 0, repetition] = (errors**2) @ problem.eigenvalues
+        bias, noise = _reference(problem, draw(N, rng), gamma)
+        parts["bias"][0, repetition] = bias**2 @ problem.eigenvalues
+        parts["variance"][0, repetition] = noise**2 @ problem.eigenvalues
+        parts["cross"][0, repetition] = 2.0 * (bias * noise) @ problem.eigenvalues
 
     _repeat(run, R, seed, REUSE, threads, progress)
-    bias, variance = (_means(part) for part in parts)
-    return _simulated("normal GD", problem, gamma, R, seed, bias=bias, variance=variance)
+    if gaussian:
+        del parts["cross"]  # zero in expectation: the residuals are independent noise
+    estimates = {term: _means(values) for term, values in parts.items()}
+    return _simulated("normal GD", problem, gamma, R, seed, **estimates)
 
 
 def _checked(draw: Draw, directions: int) -> Draw:
@@ -186,7 +196,8 @@ def _stream(
     """Feed one stream of samples to all schedules through a window of bounded size.
 
     A schedule waits where its next batch reaches past the window; what any schedule
-    still needs is carried over when the window moves on.
+    still needs is carried over when the window moves on. The window holds a block, or the
+    longest batch if that is more.
     """
     done = np.zeros(sizes.shape[0], dtype=np.int64)
     position = np.zeros_like(done)
@@ -195,8 +206,11 @@ def _stream(
     offset = end = 0
     features, labels = np.empty((0, u.shape[1])), np.empty(0)
     while end < total:
-        fresh = draw(min(block, total - end), rng)
-        keep = int(position[done < gamma.size].min()) - offset
+        waiting = np.flatnonzero(done < gamma.size)
+        # At least to the end of the nearest batch: a batch longer than a block comes whole.
+        nearest = int((position[waiting] + sizes[waiting, done[waiting]]).min())
+        fresh = draw(min(max(block, nearest - end), total - end), rng)
+        keep = int(position[waiting].min()) - offset
         if keep < labels.size:
             fresh = (
                 np.concatenate([features[keep:], fresh[0]]),
@@ -296,6 +310,11 @@ def _simulated(
     **terms: _Estimate,
 ) -> Risk:
     single = _check.is_single(batches)
+    if not all(np.isfinite(x).all() for x, _ in terms.values()):
+        raise ValueError(
+            f"{procedure} diverges: its second moment overflows; "
+            "use smaller rates or larger batches"
+        )
     return Risk(
         procedure=procedure,
         method=f"Monte Carlo, {repetitions} repetitions, seed {seed}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -33,12 +34,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     try:
         code = app(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
     except (CycloptsError, ValueError) as error:
         print(f"batchlaw: {_one_line(error)}", file=sys.stderr)
         return 2
     except MemoryError:
         print("batchlaw: out of memory: ask for fewer repetitions or directions", file=sys.stderr)
         return 2
+    except BrokenPipeError:
+        # The reader has left; point stdout elsewhere so that closing it is quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except OSError as error:
         print(f"batchlaw: {_one_line(error)}", file=sys.stderr)
         return 1

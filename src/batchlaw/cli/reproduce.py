@@ -26,6 +26,8 @@ def _whole(_: type, tokens: list[Token]) -> int:
 
 def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
     """96,128,...: whole numbers with commas between them."""
+    if len(tokens) > 1:
+        raise ValueError("it must be given once, its numbers separated by commas")
     (token,) = tokens
     try:
         return tuple(int(part) for part in token.value.split(","))
