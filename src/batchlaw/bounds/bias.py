@@ -18,7 +18,7 @@ from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw.bounds._bound import Bound, Condition
 from batchlaw.bounds.schedule import contraction
-from batchlaw.bounds.sketch import Ambient, with_target, head_conditions
+from batchlaw.bounds.sketch import Ambient, head_conditions, with_target
 from batchlaw.problem import Problem
 
 

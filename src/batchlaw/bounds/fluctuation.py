@@ -32,6 +32,7 @@ def batch_covariance(problem: Problem, dataset: Dataset, rates: ArrayLike) -> Bo
     sigma_xi^2 = 2 max_{i,t} [(z_i . (theta_{t-1} - u*))^2 + e_i^2] with e = y - Z u*. The value is
     the largest eigenvalue of G_t relative to Sigma_hat, on its range.
     """
+    problem = problem.expanded()
     run = _Run.of(problem, dataset, rates)
     half = run.spectrum.whitener()
     Zw = run.spectrum.features @ half
@@ -126,6 +127,7 @@ def conditional_fluctuation(
       with its constant optimised; it needs g < 2, not g <= 1/8.
     """
     _check.choice("form", form, ("cross", "printed", "sharp"))
+    problem = problem.expanded()
     run = _Run.of(problem, dataset, rates)
     rho = _factors(batches, run, replacement)
     kernels = empirical_kernels(problem.eigenvalues, run.features, run.rates)
@@ -171,7 +173,9 @@ def expected_fluctuation(
     as it is. Above, lemma batch-D2-analogue with E[G_t] <= (s2 + max_i (z_i . C u*)^2) Sigma_hat
     and 2/(2 - g), g = gamma C_A < 2, for its 9/8; the paper has no such statement.
     """
+    problem = problem.expanded()
     spectrum = EmpiricalSpectrum.of(features)
+    _check_width(problem, spectrum.features)
     gamma = _check.vector("rates", rates)
     rho = fluctuation_factors(batches, spectrum.samples, replacement=replacement)[0]
     kernels = empirical_kernels(problem.eigenvalues, features, gamma)
@@ -210,6 +214,7 @@ def fluctuation_order(
 
     No constants. Lemmas wr-batch-fluc-upper and wr-batch-fluc-source, corollary wor-batch-fluc.
     """
+    problem = problem.expanded()
     run = _Run.of(problem, dataset, rates)
     rho = _factors(batches, run, replacement)
     kernel = float(rho @ influence(problem.eigenvalues, run.rates))
@@ -260,6 +265,7 @@ def leave_one_out(
     a = _check.real("a", a, above=1.0)
     epsilon = (1.0 - 1.0 / a) / 2.0 if epsilon is None else epsilon
     s = 1.0 - 1.0 / (a * (1.0 - epsilon / 2.0))
+    problem = problem.expanded()
     run = _Run.of(problem, dataset, rates)
     Z, y = run.features, run.labels
     N, mass = y.size, float(run.rates.sum())
@@ -303,10 +309,7 @@ class _Run:
     def of(cls, problem: Problem, dataset: Dataset, rates: ArrayLike) -> _Run:
         features, labels = check_dataset(dataset)
         gamma = _check.vector("rates", rates)
-        if features.shape[1] != problem.eigenvalues.size:
-            raise ValueError(
-                f"dataset must have {problem.eigenvalues.size} features, got {features.shape[1]}"
-            )
+        _check_width(problem, features)
         spectrum = EmpiricalSpectrum.of(features)
         forcing = spectrum.features.T @ labels / labels.size
         theta = np.zeros_like(forcing)
@@ -331,6 +334,13 @@ class _Run:
             hits = np.einsum("ij,ij->i", Z @ adjoint, Z)
             out[t] = float(residual**2 @ hits) / N - float(q @ adjoint @ q)
         return out
+
+
+def _check_width(problem: Problem, features: FloatArray) -> None:
+    if features.shape[1] != problem.eigenvalues.size:
+        raise ValueError(
+            f"dataset must have {problem.eigenvalues.size} features, got {features.shape[1]}"
+        )
 
 
 def _feedback(g: float) -> float:

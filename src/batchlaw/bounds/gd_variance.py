@@ -18,31 +18,41 @@ from batchlaw.bounds.bias import effective_dimension, replacement_norm, stacked
 from batchlaw.bounds.schedule import contraction
 
 
-def gd_variance(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayLike) -> Bound:
+def gd_variance(
+    eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayLike, *, form: str = "repaired"
+) -> Bound:
     r"""A deterministic sandwich from the proof of lemma gd-var-upper-lower (E.1).
 
     Above, 5 R D_U / N with R = ||(Sigma_hat + 1/A)^-1/2 Sigma^1/2||^2 measured: v(x) <= min(1, A x)
-    gives tr(V^2 + V^2 Sigma_hat^-1/A) <= 5 D_U. Below, the proof's trace inequality
-    sum_i mu_i(Sigma) mu_i(Sigma_hat) f(mu_{2i-M}(Sigma_hat)) / N over i > M/2, with
-    f = (v(x)/x)^2; the paper then reads f at mu_i instead of mu_{2i-M}, which is not what the
-    inequality gives (see ``gd_variance_order``).
+    gives tr(V^2 + V^2 Sigma_hat^-1/A) <= 5 D_U. Below, with f(x) = (v(x)/x)^2, by ``form``:
+
+    - "printed": the proof's trace inequality, sum_i mu_i(Sigma) nu_i f(nu_{2i-M}) / N over
+      i > M/2. The paper then reads f at nu_i and sums over all i, which does not follow.
+    - "repaired": sum_i nu_i f(nu_i) [(nu_i + lambda)/r - lambda]_+ / N with lambda = 1/A and
+      Sigma_hat + lambda <= r (Sigma + lambda), the argument that the paper uses for its
+      cross-kernel (I.3).
     """
+    _check.choice("form", form, ("repaired", "printed"))
     mu, gamma, data = _inputs(eigenvalues, rates, features)
-    M, N = mu.size, data.shape[1]
+    M, N, ridge = mu.size, data.shape[1], 1.0 / float(gamma.sum())
     totals = np.zeros(3)
     top = 0.0
     for Z in data:
         nu, basis, gain = _filter(Z, gamma)
         weight = np.einsum("ja,j,ja->a", basis, mu, basis)
-        order = upper_dimension(nu, float(gamma.sum()))
-        norm = replacement_norm(np.diag(mu), nu, basis, 1.0 / float(gamma.sum()))
-        i = np.arange(M // 2 + 1, M + 1)
-        below = mu[i - 1] * nu[i - 1] * gain[2 * i - M - 1] ** 2
-        totals += [below.sum(), weight @ (gain**2 * nu), 5.0 * norm * order]
+        if form == "printed":
+            i = np.arange(M // 2 + 1, M + 1)
+            below = mu[i - 1] * nu[i - 1] * gain[2 * i - M - 1] ** 2
+        else:
+            r = float(_relative(mu, Z, ridge)[-1])
+            below = gain**2 * nu * np.maximum((nu + ridge) / r - ridge, 0.0)
+        norm = replacement_norm(np.diag(mu), nu, basis, ridge)
+        above = 5.0 * norm * upper_dimension(nu, float(gamma.sum()))
+        totals += [below.sum(), weight @ (gain**2 * nu), above]
         top = max(top, float(nu[0]))
     lower, value, upper = totals / (len(data) * N)
     return Bound(
-        "GD variance given the data",
+        f"GD variance given the data ({form})",
         "E.1, proof of lemma gd-var-upper-lower",
         float(lower),
         float(value),

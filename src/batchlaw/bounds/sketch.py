@@ -68,8 +68,10 @@ class Ambient:
         return Condition("rank(H) >= k + M", self.eigenvalues.size, k + self.size, at_least=True)
 
     def tail_ratio(self, k: int) -> float:
-        """mu_{M/2}(A_k) / mu_M(A_k)."""
+        """mu_{M/2}(A_k) / mu_M(A_k), infinite where A_k is singular."""
         spectrum = np.linalg.eigvalsh(self.tail_covariance(k))[::-1]
+        if spectrum[-1] <= np.finfo(float).eps * spectrum[0]:
+            return math.inf
         return float(spectrum[max(self.size // 2, 1) - 1] / spectrum[-1])
 
     def resolvent(self, k: int) -> float:
@@ -309,11 +311,14 @@ def tail_scale(ambient: Ambient, k: int) -> float:
 
 
 def _head_matrix(ambient: Ambient, k: int) -> FloatArray:
-    """(H_{0:k}^-1 + S_{0:k}' A_k^-1 S_{0:k})^-1."""
-    S = ambient.sketch[:, :k]
-    inner = S.T @ np.linalg.solve(ambient.tail_covariance(k), S)
-    inverse = np.linalg.inv(np.diag(1.0 / ambient.eigenvalues[:k]) + inner)
-    return np.asarray(inverse, dtype=np.float64)
+    """(H_{0:k}^-1 + S_{0:k}' A_k^-1 S_{0:k})^-1.
+
+    By Woodbury H_{0:k} - H_{0:k} S_{0:k}' Sigma^-1 S_{0:k} H_{0:k}, which exists even where A_k is
+    singular.
+    """
+    head = ambient.head(k)
+    seen = head.T @ np.linalg.solve(ambient.covariance, head)
+    return np.asarray(np.diag(ambient.eigenvalues[:k]) - seen, dtype=np.float64)
 
 
 def with_target(
