@@ -391,6 +391,21 @@ def test_theorem_batch_centered_c1_bounds_the_covariance_fluctuation(setting, sh
     assert bound.inside
 
 
+@given(one_pass_settings(), st.floats(0.05, 1.95))
+def test_the_sharp_one_pass_bounds_hold_up_to_their_own_limit(setting, limit):
+    problem, rates, batches = setting
+    rates = rates / rates.max() * limit / (problem.trace + 2.0 * problem.eigenvalues[0])
+    for function in (bounds.additive_noise, bounds.covariance_fluctuation):
+        bound = function(problem, rates, batches, sharp=True)
+        assert bound.holds
+        assert bound.inside
+
+
+def test_batches_below_one_sample_fail_a_hypothesis(small):
+    bound = bounds.additive_noise(small, [0.01], [0.5])
+    assert [c.name for c in bound.failed] == ["B_t >= 1"]
+
+
 @given(one_pass_settings())
 def test_proposition_raw_var_controls_variance(setting):
     bound = bounds.raw_variance(*setting)

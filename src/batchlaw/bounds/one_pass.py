@@ -6,6 +6,7 @@ R2 = alpha tr(Sigma) with alpha = 3, ||w||^2 = ||w*||_H^2 = Approx + ||u*||_Sigm
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -38,10 +39,10 @@ def additive_noise(
 
     stilde^2 = 2 (sigma^2 + alpha ||w||^2). With ``sharp``, the same proof with Gaussian
     moments in place of their bounds: the residual's variance s2 on both sides, and
-    s2 (1 + gamma (tr + mu_1)/(1 - gamma (tr + 2 mu_1))) above.
+    s2 (1 + gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1))) above.
     """
     kernel = raw_kernel(problem, rates, batches)
-    below, above = problem.irreducible, _noise_ceiling(problem) / _damping(problem, rates)
+    below, above = problem.irreducible, _noise_ceiling(problem) * _gain(problem, rates)
     if sharp:
         below = problem.noise_variance
         above = problem.noise_variance * (1.0 + _feedback(problem, rates))
@@ -51,7 +52,7 @@ def additive_noise(
         below * kernel,
         _known(one_pass_risk(problem, rates, batches).variance_noise),
         above * kernel,
-        conditions=(_sharp_stability if sharp else stability)(problem, rates),
+        conditions=(_sharp_stability if sharp else stability)(problem, rates, batches),
     )
 
 
@@ -62,7 +63,7 @@ def covariance_fluctuation(
 
     With ``sharp``, Gaussian moments and the decay of the mean: below
     sum_t kappa_t ||m_{t-1}||^2 / B_t; above the same with 2 ||m_{t-1}||^2 + 2 ||u*||^2 f, where
-    f = gamma (tr + mu_1)/(1 - gamma (tr + 2 mu_1)).
+    f = gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1)).
     """
     single = _check.is_single(batches)
     risk = one_pass_risk(problem, rates, batches)
@@ -78,7 +79,7 @@ def covariance_fluctuation(
     else:
         lower = np.zeros_like(value)
         upper = np.atleast_1d(
-            ALPHA * signal / _damping(problem, rates) * raw_kernel(problem, rates, batches)
+            ALPHA * signal * _gain(problem, rates) * raw_kernel(problem, rates, batches)
         )
     return Bound(
         "covariance-fluctuation variance" + " (sharp constants)" * sharp,
@@ -86,7 +87,7 @@ def covariance_fluctuation(
         float(lower[0]) if single else lower,
         float(value[0]) if single else value,
         float(upper[0]) if single else upper,
-        conditions=(_sharp_stability if sharp else stability)(problem, rates),
+        conditions=(_sharp_stability if sharp else stability)(problem, rates, batches),
     )
 
 
@@ -102,8 +103,8 @@ def raw_variance(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Boun
         "H.3, proposition raw-var-controls-variance",
         problem.irreducible * kernel,
         one_pass_risk(problem, rates, batches).variance,
-        ceiling / _damping(problem, rates) * kernel,
-        conditions=stability(problem, rates),
+        ceiling * _gain(problem, rates) * kernel,
+        conditions=stability(problem, rates, batches),
     )
 
 
@@ -147,7 +148,7 @@ def uniform_covariance(
     tops = np.zeros(2)
     for moments in _dense_moments(problem.expanded(), gamma, sizes):
         tops = np.maximum(tops, np.linalg.eigvalsh(moments)[:, -1])
-    scale = float(gamma.max()) / _damping(problem, gamma)
+    scale = float(gamma.max()) * _gain(problem, gamma)
     return (
         Bound(
             "largest covariance of the noise part",
@@ -155,7 +156,7 @@ def uniform_covariance(
             0.0,
             float(tops[0]),
             scale * _noise_ceiling(problem),
-            conditions=stability(problem, gamma),
+            conditions=stability(problem, gamma, batches),
         ),
         Bound(
             "largest covariance of the covariance part",
@@ -163,7 +164,7 @@ def uniform_covariance(
             0.0,
             float(tops[1]),
             scale * ALPHA * _signal(problem),
-            conditions=stability(problem, gamma),
+            conditions=stability(problem, gamma, batches),
         ),
     )
 
@@ -176,15 +177,27 @@ def effective_batch_range(problem: Problem, rates: ArrayLike, batches: ArrayLike
     return Bound("effective batch size", "A.5", sizes.min(axis=-1), value, sizes.max(axis=-1))
 
 
-def stability(problem: Problem, rates: ArrayLike) -> tuple[Condition, ...]:
-    """gamma alpha tr(Sigma) <= 1/4, the one hypothesis of appendix H."""
+def stability(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> tuple[Condition, ...]:
+    """gamma alpha tr(Sigma) <= 1/4, and no batch below one sample: the hypotheses of appendix H."""
     measured = float(np.max(rates)) * ALPHA * problem.trace
-    return (Condition("gamma alpha tr(Sigma) <= 1/4", measured, 0.25),)
+    return (
+        Condition("gamma alpha tr(Sigma) <= 1/4", measured, 0.25),
+        _whole_samples(batches),
+    )
 
 
-def _sharp_stability(problem: Problem, rates: ArrayLike) -> tuple[Condition, ...]:
+def _sharp_stability(
+    problem: Problem, rates: ArrayLike, batches: ArrayLike
+) -> tuple[Condition, ...]:
     measured = float(np.max(rates)) * (problem.trace + 2.0 * float(problem.eigenvalues[0]))
-    return (Condition("gamma (tr(Sigma) + 2 mu_1) < 1", measured, 1.0 - 1e-9),)
+    return (
+        Condition("gamma (tr(Sigma) + 2 mu_1) < 2", measured, math.nextafter(2.0, 0.0)),
+        _whole_samples(batches),
+    )
+
+
+def _whole_samples(batches: ArrayLike) -> Condition:
+    return Condition("B_t >= 1", float(np.min(batches)), 1.0, at_least=True)
 
 
 def _known(part: Number | None) -> Number:
@@ -192,21 +205,21 @@ def _known(part: Number | None) -> Number:
     return part
 
 
-def _damping(problem: Problem, rates: ArrayLike) -> float:
-    """1 - gamma R2; zero or below means that the hypothesis failed and the bound is void."""
+def _gain(problem: Problem, rates: ArrayLike) -> float:
+    """1/(1 - gamma R2); infinite where nothing bounds the feedback."""
     left = 1.0 - float(np.max(rates)) * ALPHA * problem.trace
-    return max(left, np.finfo(float).tiny)
+    return 1.0 / left if left > 0.0 else math.inf
 
 
 def _feedback(problem: Problem, rates: ArrayLike) -> float:
     """What earlier noise adds through random transitions, as a share of the source.
 
     With C <= c I the transition adds (gamma^2/B) (S C S + S tr(S C)) <= c (tr + mu_1) S gamma^2/B,
-    and c = gamma s2 / (1 - gamma (tr + 2 mu_1)) is invariant.
+    and c = gamma s2 / (2 - gamma (tr + 2 mu_1)) is invariant.
     """
     gamma, top = float(np.max(rates)), float(problem.eigenvalues[0])
-    left = max(1.0 - gamma * (problem.trace + 2.0 * top), np.finfo(float).tiny)
-    return gamma * (problem.trace + top) / left
+    left = 2.0 - gamma * (problem.trace + 2.0 * top)
+    return gamma * (problem.trace + top) / left if left > 0.0 else math.inf
 
 
 def _signal(problem: Problem) -> float:
