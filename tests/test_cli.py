@@ -191,3 +191,35 @@ def test_a_figure_that_does_not_agree_gives_exit_code_1(tmp_path, capsys, monkey
     options = ["40" if option == "20" else option for option in SMALL]
     assert main(["reproduce", "--output-dir", str(tmp_path), *options]) == 1
     assert "  NO" in capsys.readouterr().out
+
+
+def test_a_target_that_is_a_directory_leaves_everything_as_it_was(tmp_path, capsys):
+    (tmp_path / "summary.json").mkdir()
+    assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 2
+    assert "must be a file or absent, it is a directory" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+
+
+def test_files_are_renamed_into_place_not_rewritten(tmp_path):
+    """A reader who has the old file open keeps the old content: its inode is another."""
+    assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
+    before = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+    with (tmp_path / "summary.json").open() as old:
+        assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
+        assert old.read().endswith("}\n")
+    after = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+    assert before.keys() == after.keys()
+    assert all(before[name] != after[name] for name in before)
+
+
+def test_a_refused_setting_makes_no_directory(tmp_path, capsys):
+    assert main(["reproduce", "--output-dir", str(tmp_path / "new"), "--threads", "0"]) == 2
+    assert main(["reproduce", "--output-dir", str(tmp_path / "new"), "--gamma", "3.1"]) == 2
+    assert list(tmp_path.iterdir()) == []
+    capsys.readouterr()
+
+
+def test_a_reader_that_leaves_is_no_traceback(tmp_path):
+    command = f"{sys.executable} -m batchlaw reproduce --help | true"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr

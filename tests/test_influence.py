@@ -1,3 +1,5 @@
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -94,3 +96,21 @@ def test_a_problem_brings_its_multiplicities():
     np.testing.assert_array_equal(bl.influence(problem, rates), expected)
     with pytest.raises(ValueError, match="multiplicity comes with the problem"):
         bl.influence(problem, rates, multiplicity=[1, 500])
+
+
+def test_influence_is_exact_where_a_step_nearly_removes_a_direction():
+    """gamma mu within rounding of 1: what is left is the rounding error itself."""
+    for mu, rates in ((0.1, [1.0, 10.0]), (0.7666606823802343, [1.30435800737] * 3)):
+        exact = [Fraction(r) ** 2 * Fraction(mu) ** 2 for r in rates]
+        for t in range(len(rates)):
+            for s in range(t + 1, len(rates)):
+                exact[t] *= (1 - Fraction(rates[s]) * Fraction(mu)) ** 2
+        expected = [float(x) for x in exact]
+        np.testing.assert_allclose(bl.influence([mu], rates), expected, rtol=1e-12)
+
+
+def test_influence_does_not_depend_on_the_units_of_the_features():
+    mu, rates = np.array([1.0, 0.5]), np.array([0.5, 0.25, 0.1])
+    expected = bl.influence(mu, rates)
+    for unit in (1e155, 1e-155, 1e300):
+        np.testing.assert_allclose(bl.influence(mu * unit, rates / unit), expected, rtol=1e-13)

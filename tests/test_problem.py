@@ -155,3 +155,24 @@ def test_a_problem_shows_what_it_is():
         "Problem(2 directions for 4, eigenvalues 0.5 to 0.1, trace 0.8, signal 1.3, "
         "approximation 0.5, irreducible 1)"
     )
+
+
+def test_steep_spectra_keep_their_digits():
+    """a = 8, M = 64: eigenvalues over fourteen decades, against the singular values."""
+    d, M, a = 2000, 64, 8.0
+    problem = bl.Problem.power_law(a, 1.5, M, d, seed=0)
+    w_rng, S_rng = map(np.random.default_rng, np.random.SeedSequence(0).spawn(2))
+    i = np.arange(1, d + 1)
+    w = w_rng.standard_normal(d) * i ** ((a - 1.5) / 2)
+    X = S_rng.standard_normal((d, M)) / math.sqrt(M) * i[:, None] ** (-a / 2)
+    U, s, _ = np.linalg.svd(X, full_matrices=False)
+    target = i ** (-a / 2) * w
+    np.testing.assert_allclose(problem.eigenvalues, s**2, rtol=1e-7)
+    np.testing.assert_allclose(problem.target_energy, (U.T @ target / s) ** 2, rtol=1e-4)
+    rest = target - U @ (U.T @ target)
+    assert problem.approximation == pytest.approx(rest @ rest, rel=1e-9)
+
+
+def test_a_spectrum_too_steep_for_its_sketch_is_refused():
+    with pytest.raises(ValueError, match="a = 30.0 decays too fast for sketch = 16"):
+        bl.Problem.power_law(30.0, 1.5, 16, 500, seed=0)

@@ -79,3 +79,8 @@ def test_warmup_is_a_straight_line_to_the_peak(schedule):
 def test_a_bad_schedule_is_named(call, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         call()
+
+
+def test_the_last_exponential_rate_is_its_final_share():
+    assert bl.wsd(100, 2.0, final=0.25)[-1] == pytest.approx(0.5)
+    assert bl.wsd(100, 2.0, final=0.25)[74] == pytest.approx(2.0 * 0.25**0.5)

@@ -232,3 +232,72 @@ def test_a_draw_of_the_wrong_shape_is_named(small, shape):
         bl.simulate_one_pass(small, RATES, SCHEDULES, **options)
     with pytest.raises(ValueError, match="draw must return features of shape"):
         bl.simulate_multi_pass(small, RATES, SCHEDULES, samples=40, **options)
+
+
+def test_bias_is_unbiased_even_from_few_repetitions(small):
+    """|mean|^2 of R runs is too large by variance/R, which must be taken off."""
+    runs = [
+        bl.simulate_one_pass(small, RATES, 1, repetitions=3, seed=seed, threads=1).bias
+        for seed in range(1500)
+    ]
+    exact = bl.one_pass_risk(small, RATES, 1)
+    error = np.std(runs) / np.sqrt(len(runs))
+    assert exact.variance / 3 > 6 * error  # the correction is well visible
+    assert abs(np.mean(runs) - exact.bias) < 4 * error
+
+
+@pytest.mark.parametrize("reshuffle", [False, True])
+def test_parts_of_a_custom_draw_add_up_to_the_measured_risk(small, reshuffle):
+    """Residuals that depend on the features: the cross term carries what bias and noise share."""
+
+    def draw(n, rng):
+        features, labels = small.sample(n, rng)
+        third = features[:, 0] / np.sqrt(small.eigenvalues[0])
+        return features, labels + 0.8 * (third**3 - 3 * third)
+
+    R, N = 6, 12
+    options = {"samples": N, "repetitions": R, "seed": 4, "draw": draw}
+    risk = bl.simulate_multi_pass(small, RATES, SCHEDULES[1], reshuffle=reshuffle, **options)
+    gd = bl.simulate_gradient_descent(small, RATES, **options)
+    sampled = reference.epochs if reshuffle else reference.subsets
+    direct, descents = [], []
+    for stream in np.random.SeedSequence(4, spawn_key=(simulate.REUSE,)).spawn(R):
+        rng = np.random.Generator(np.random.PCG64(stream))
+        features, labels = draw(N, rng)
+        u = reference.sgd(features, labels, RATES, sampled(N, SCHEDULES[1], rng))
+        theta = reference.gradient_descent(features, labels, RATES)
+        direct.append(small.eigenvalues @ (u - small.optimum) ** 2)
+        descents.append(small.eigenvalues @ (theta - small.optimum) ** 2)
+    assert risk.excess == pytest.approx(np.mean(direct), rel=1e-9)
+    assert gd.excess == pytest.approx(np.mean(descents), rel=1e-9)
+    assert risk.total == risk.irreducible + risk.approximation + risk.excess
+    assert (risk.irreducible, risk.approximation) == (1.0, pytest.approx(0.3))
+    error = np.std(direct, ddof=1) / np.sqrt(R)
+    assert risk.standard_error("excess") == pytest.approx(error, rel=1e-8)
+
+
+def test_a_batch_longer_than_the_window_is_drawn_at_once(small, monkeypatch):
+    sizes = []
+
+    def draw(n, rng):
+        sizes.append(n)
+        return small.sample(n, rng)
+
+    monkeypatch.setattr(simulate, "WINDOW", 6 * 5)
+    batches = np.append(np.full(15, 1), 500)
+    bl.simulate_one_pass(small, RATES, batches, repetitions=3, seed=1, threads=1, draw=draw)
+    assert len(sizes) <= 3 * 5
+    assert sum(sizes) == 3 * 515
+
+
+def test_divergence_is_named_not_returned(small):
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises(ValueError, match="diverges: its second moment overflows"),
+    ):
+        bl.simulate_multi_pass(small, bl.constant(6000, 2.0), 1, samples=16, repetitions=3, seed=0)
+
+
+def test_batches_past_every_count_are_refused(small):
+    with pytest.raises(ValueError, match=r"batches must be at most 2\^53, got 1e\+19"):
+        bl.simulate_one_pass(small, RATES, np.full(16, 1e19), repetitions=3, seed=1)
