@@ -1,0 +1,196 @@
+"""Both approximations of multi-pass SGD's expected risk against exact averages over datasets.
+
+    python benchmarks/mean_field_limits.py            # the table, from the stored averages
+    python benchmarks/mean_field_limits.py --measure  # the averages too: some minutes
+
+The reference is the exact recursion given a dataset, averaged over label noise, run on many
+datasets. Regressing on entries of the sample covariance, whose means are known, takes off
+most of its scatter. The averages stand in mean_field_limits.csv, from which
+tests/test_mean_field.py checks the limits of docs/mean_field.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import time
+from pathlib import Path
+
+import numpy as np
+
+import batchlaw as bl
+from batchlaw.allocation import fluctuation_factors
+from batchlaw.exact.expected_simple import expected_fluctuation_simple
+from batchlaw.exact.mean_field import expected_risk_mean_field, outlier_growth
+
+STORE = Path(__file__).with_suffix(".csv")
+SCHEDULES = ("oracle", "constant", "early", "late")
+TERMS = ("bias", "variance", *SCHEDULES)
+SETTING = ("M", "N", "gamma", "L", "a")
+# M = 64 is the paper's instance and setting.
+KINDS = (int, int, float, int, float)
+GRID = (
+    *itertools.product((16,), (16, 64, 128), (0.05, 0.2, 0.4), (32, 128), (1.5, 2.0)),
+    (64, 512, 0.05, 512, 2.0),
+)
+
+
+def setting(M, N, gamma, L, a):
+    """Problem, rates and the paper's four schedules: 4 samples an update, the paper's 8."""
+    i = np.arange(1.0, M + 1.0)
+    paper = M == 64
+    problem = bl.Problem.paper() if paper else bl.Problem.from_spectrum(i**-a, i ** (a - 1.5), 1.3)
+    rates = bl.wsd(L, gamma)
+    kappa = bl.influence(problem.eigenvalues, rates)
+    families = bl.schedule_families(kappa, (8 if paper else 4) * L, max_batch=N)
+    return problem, rates, np.array(list(families.values()))
+
+
+def given_datasets(Z, problem, rates, rho):
+    """Bias, variance and each schedule's fluctuation, for every dataset of Z (R, N, M).
+
+    Averaged over label noise and over the signs of u*, which no expectation depends on.
+    """
+    R, N, M = Z.shape
+    mu, s2 = problem.eigenvalues, problem.noise_variance
+    nu, W = np.linalg.eigh(Z.transpose(0, 2, 1) @ Z / N)
+    nu = np.maximum(nu, 1e-15)  # null directions, which nothing moves
+    Y = Z @ W
+    # Symmetric matrices in packed form: entries (a, b) with a <= b.
+    a, b = np.triu_indices(M)
+    twice = np.where(a == b, 1.0, 2.0)
+    sigma, start = (
+        (W.transpose(0, 2, 1) @ (diagonal[:, None] * W))[:, a, b]
+        for diagonal in (mu, problem.target_energy)
+    )
+    products = Y[:, :, a] * Y[:, :, b]
+    doubled, transposed = products * twice, products.transpose(0, 2, 1) / N
+    both = (nu[:, a] * nu[:, b])[:, :, None]
+    C = np.zeros((R, a.size, rho.shape[0]))
+    psi = np.ones((R, M))
+    for g, factors in zip(rates, rho.T, strict=True):
+        signal = start * psi[:, a] * psi[:, b]
+        fitted = np.zeros_like(signal)
+        fitted[:, a == b] = s2 / N * (1.0 - psi**2) / nu
+        mean = np.zeros_like(signal)
+        mean[:, a == b] = s2 / N * nu * psi**2
+        residual = s2 + doubled @ (C + (signal - fitted)[:, :, None])
+        noise = transposed @ residual - mean[:, :, None] - both * (C + signal[:, :, None])
+        d = 1.0 - g * nu
+        C = (d[:, a] * d[:, b])[:, :, None] * C + g * g * factors * noise
+        psi = psi * d
+    bias = (sigma * twice * start * psi[:, a] * psi[:, b]).sum(axis=1)
+    variance = s2 / N * (sigma[:, a == b] * (1.0 - psi) ** 2 / nu).sum(axis=1)
+    fluctuation = np.einsum("rk,rks->rs", sigma * twice, C)
+    return np.column_stack([bias, variance, fluctuation])
+
+
+def controls(Z, mu, top):
+    """Functions of the leading directions' sample covariance with mean zero, and ones."""
+    R, N, _ = Z.shape
+    X = Z.transpose(0, 2, 1) @ Z / N / np.sqrt(np.multiply.outer(mu, mu)) - np.eye(mu.size)
+    a, b = np.triu_indices(top)
+    near = X[:, a, b]
+    squares = near**2 - np.where(a == b, 2.0, 1.0) / N
+    i, j = np.triu_indices(top, 1)
+    return np.column_stack([np.ones(R), near, squares, X[:, i, i] * X[:, j, j]])
+
+
+def exact_average(problem, rates, rho, samples, datasets, *, top=6, block=20, seed=0):
+    """Means over datasets of (bias, variance, fluctuations...) and their standard errors."""
+    mu = problem.eigenvalues
+    rng = np.random.default_rng(seed)
+    values, known = [], []
+    for _ in range(-(-datasets // block)):
+        Z = rng.standard_normal((block, samples, mu.size)) * np.sqrt(mu)
+        values.append(given_datasets(Z, problem, rates, rho))
+        known.append(controls(Z, mu, top))
+    Y, X = np.concatenate(values), np.concatenate(known)
+    coefficients = np.linalg.lstsq(X, Y, rcond=None)[0]
+    scatter = ((Y - X @ coefficients) ** 2).sum(axis=0) / (Y.shape[0] - X.shape[1])
+    return coefficients[0], np.sqrt(scatter / Y.shape[0])
+
+
+def measure():
+    """The stored averages: one line a setting, means and standard errors of all terms."""
+    with STORE.open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow([*SETTING, *TERMS, *(f"{term}_error" for term in TERMS)])
+        for point in GRID:
+            problem, rates, batches = setting(*point)
+            N = point[1]
+            small = {"datasets": 64_000 // N}
+            how = {"datasets": 32, "top": 2, "block": 2} if point[0] == 64 else small
+            began = time.perf_counter()
+            exact, error = exact_average(problem, rates, fluctuation_factors(batches, N), N, **how)
+            table.writerow([*point, *(f"{x:.8g}" for x in exact), *(f"{x:.3g}" for x in error)])
+            file.flush()
+            print(*point, f"{time.perf_counter() - began:.1f} s", flush=True)
+
+
+def relative_errors(row):
+    """What both approximations are off by, in TERMS' order, and what limits them.
+
+    The simple recursion's errors are None where it refuses.
+    """
+    point = tuple(kind(row[name]) for name, kind in zip(SETTING, KINDS, strict=True))
+    problem, rates, batches = setting(*point)
+    N = point[1]
+    exact = np.array([float(row[term]) for term in TERMS])
+    found = []
+    for solver in (expected_fluctuation_simple, expected_risk_mean_field):
+        try:
+            risk = solver(problem, rates, batches, N)
+            ours = np.array([risk.bias[0], risk.variance[0], *risk.fluctuation])
+            found.append(ours / exact - 1.0)
+        except ValueError:
+            found.append(None)
+    psi = np.prod(1.0 - np.multiply.outer(rates, problem.eigenvalues), axis=0)
+    growth = outlier_growth(problem, rates, fluctuation_factors(batches, N), N)
+    return *found, float((1.0 - psi).sum() / N), growth
+
+
+def table(rows):
+    """Markdown: percent errors, the worst of the four schedules for the fluctuation."""
+    yield "| M | N | gamma | L | a | df/N | exact +- | (i) | (ii) | (ii) ratio | bias | variance |"
+    yield "|" + " ---: |" * 12
+    for row in rows:
+        simple, full, share, growth = relative_errors(row)
+        known = np.array([float(row[f"{term}_error"]) / float(row[term]) for term in TERMS])
+        steady = growth <= 10.0  # of the four schedules
+        ratio = (1.0 + full[2]) / (1.0 + full[3]) - 1.0
+        cells = [
+            *(row[name] for name in SETTING),
+            f"{share:.2f}",
+            percent(np.abs(known[2:][steady]).max()),
+            "refused" if simple is None else percent(worst(simple[2:][steady])),
+            percent(worst(full[2:][steady])) + ""
+            if steady.all()
+            else percent(worst(full[2:][steady])) + " *",
+            percent(ratio),
+            f"{percent(full[0])} +- {percent(known[0])}",
+            f"{percent(full[1])} +- {percent(known[1])}",
+        ]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def worst(errors):
+    return errors[np.argmax(np.abs(errors))]
+
+
+def percent(x):
+    return f"{100.0 * x:.2f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--measure", action="store_true", help="measure the averages anew")
+    if parser.parse_args().measure:
+        measure()
+    with STORE.open(newline="") as file:
+        print("\n".join(table(list(csv.DictReader(file)))))
+
+
+if __name__ == "__main__":
+    main()

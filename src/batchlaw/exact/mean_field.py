@@ -1,0 +1,221 @@
+r"""Expected risk of multi-pass SGD over datasets: a mean field, without drawing a dataset.
+
+Given the dataset, GD and the fluctuation around it are functions of Z and the residuals
+alone (paper, section 2). For Gaussian data a rotation of the N samples changes no law, so
+the left singular vectors of (Z, residual) are uniform and independent of Sigma_hat. In one
+step their average is exact: for vectors x, y, f of R^N turned together,
+
+    E sum_i x_i y_i f_i^2 = [(x . y) |f|^2 + 2 (x . f)(y . f)] / (N + 2).
+
+Put into the exact recursion of the covariance C around GD it gives, with q = Z^T f / N the
+gradient and V = |f|^2 / N + tr(Sigma_hat C) the mean squared residual of a sample,
+
+    C <- A C A + g^2 rho { N/(N+2) V Sigma_hat + (N-2)/(N+2) (q q^T + Sigma_hat C Sigma_hat) }.
+
+Now everything is a polynomial of Sigma_hat, apart from V, which is taken at its mean; the
+averages over Sigma_hat come from ``sample_spectrum``. The only approximations are those
+two. Letting N grow with df/N fixed, and with it the second term gone, gives the two-time
+equations of dynamical mean field theory; letting df/N vanish too gives one-pass SGD.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check
+from batchlaw._check import FloatArray
+from batchlaw._kernels import mean_field
+from batchlaw.allocation import fluctuation_factors
+from batchlaw.exact.sample_spectrum import (
+    SampleSpectrum,
+    largest_sample_eigenvalue,
+    sample_spectrum,
+)
+from batchlaw.problem import Problem
+from batchlaw.risk import Risk
+
+# An outlier among the samples, of a size that one dataset in OUTLIER_RARITY has.
+OUTLIER_RARITY = 100.0
+# Past this growth of its squared residual such a sample is felt, and the result says so.
+LARGEST_GROWTH = 10.0
+
+
+def expected_risk_mean_field(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    samples: int,
+    *,
+    replacement: bool = False,
+    nodes: int | None = None,
+) -> Risk:
+    """Expected risk of multi-pass SGD over datasets and batches, an approximation.
+
+    Bias is GD's without label noise, variance its response to label noise, fluctuation
+    what the batches add: the terms of ``simulate_multi_pass``. One schedule costs
+    O(L nodes^2) whatever N and M are. docs/mean_field.md holds measured errors.
+
+    Parameters
+    ----------
+    rates : (L,) array
+        Step sizes gamma_t.
+    batches : (L,) or (S, L) array
+        Batch sizes B_t; they need not be whole numbers.
+    samples : int
+        N.
+    replacement : bool
+        Draw within a batch with replacement.
+    nodes : int
+        Points of the contour integral, even and at least 8; by default so many that
+        rounding is the larger error. ``uncertainty`` is the change from half as many again.
+    """
+    gamma, N = _check_run(problem, rates, samples, minimum=1 if replacement else 2)
+    sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
+    rho = fluctuation_factors(sizes, N, replacement=replacement)
+    spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
+    bias, variance, fluctuation = _solve(spectrum, problem.noise_variance, gamma, rho, N)
+    if not np.isfinite(fluctuation).all():
+        raise ValueError(
+            f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
+            "the second moment overflows although the mean contracts"
+        )
+    notes = ["an approximation: docs/mean_field.md holds its measured errors"]
+    growth = float(outlier_growth(problem, gamma, rho, N).max())
+    if growth > LARGEST_GROWTH:
+        notes.append(
+            f"one dataset in {OUTLIER_RARITY:g} holds a sample whose squared residual batch noise "
+            f"multiplies by {growth:.3g}: rare datasets decide the average, this is without them"
+        )
+    single = _check.is_single(batches)
+    return Risk(
+        procedure="multi-pass SGD, " + ("with" if replacement else "without") + " replacement",
+        method=f"mean field over datasets of {N} samples",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        bias=bias if single else np.full(rho.shape[0], bias),
+        variance=variance if single else np.full(rho.shape[0], variance),
+        fluctuation=float(fluctuation[0]) if single else fluctuation,
+        uncertainty=_quadrature_error(problem, spectrum, gamma, N),
+        notes=tuple(notes),
+    )
+
+
+def expected_gradient_descent_risk(
+    problem: Problem, rates: ArrayLike, samples: int, *, nodes: int | None = None
+) -> Risk:
+    """Expected risk of normal GD over datasets of N = ``samples``: bias and variance alone.
+
+    The same averages as ``expected_risk_mean_field``, whose fluctuation vanishes at B_t = N.
+    """
+    gamma, N = _check_run(problem, rates, samples, minimum=1)
+    spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
+    bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma)
+    return Risk(
+        procedure="normal GD",
+        method=f"mean field over datasets of {N} samples",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        bias=bias,
+        variance=variance,
+        uncertainty=_quadrature_error(problem, spectrum, gamma, N),
+        notes=("an approximation: docs/mean_field.md holds its measured errors",),
+    )
+
+
+def _solve(
+    spectrum: SampleSpectrum,
+    s2: float,
+    gamma: FloatArray,
+    rho: FloatArray,
+    N: int,
+    *,
+    finite: bool = True,
+) -> tuple[float, float, FloatArray]:
+    """Bias, variance, and each schedule's fluctuation.
+
+    Without ``finite`` the average over rotations takes its limit for many samples at a
+    fixed df/N, in which the second term of the recursion is gone.
+    """
+    spread, own = (N / (N + 2), (N - 2) / (N + 2)) if finite else (1.0, 0.0)
+    level = mean_field.contour_fluctuation(
+        spectrum.points,
+        spectrum.trace,
+        spectrum.target,
+        spectrum.readout,
+        s2,
+        gamma,
+        rho,
+        spread * N,
+        own,
+    )
+    # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
+    strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
+    target = mean_field.pair_products(spectrum.points, spectrum.pairs, gamma, strength)
+    bias, variance = _gradient_descent(spectrum, s2, gamma)
+    return bias, variance, level + (target[1:] - target[0])
+
+
+def _gradient_descent(
+    spectrum: SampleSpectrum, s2: float, gamma: FloatArray
+) -> tuple[float, float]:
+    """u*^T psi Sigma psi u* and (s2/N) tr(Sigma (1 - psi)^2 / Sigma_hat), psi = prod (1 - g z)."""
+    z = spectrum.points
+    psi = np.ones_like(z)
+    for g in gamma:
+        psi *= 1.0 - g * z
+    bias = 2.0 * (psi @ spectrum.pairs @ np.append(psi, psi.conj())).real
+    return float(bias), float(2.0 * s2 * (spectrum.readout @ ((1.0 - psi) ** 2 / z)).real)
+
+
+def _quadrature_error(
+    problem: Problem, spectrum: SampleSpectrum, gamma: FloatArray, N: int
+) -> float:
+    """Relative change of GD's excess when the contour gets half as many points again."""
+    nodes = 3 * spectrum.points.size // 2 * 2
+    finer = sample_spectrum(problem, N, float(gamma.sum()), nodes)
+    ours, better = (
+        sum(_gradient_descent(each, problem.noise_variance, gamma)) for each in (spectrum, finer)
+    )
+    return abs(ours - better) / better if better else 0.0
+
+
+def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:
+    """How much a sample with outlying features multiplies its squared residual by, at most.
+
+    A sample with |z|^2 = r has its residual multiplied by 1 - m x, x = gamma r/N, at a
+    step that weights it by m, of mean 1 and variance (N - 1) rho: second moments grow by
+    (1 - x)^2 + (N - 1) rho x^2. One value a schedule: the largest product over
+    consecutive steps, for an r that one dataset in a hundred reaches.
+    """
+    r = problem.trace + 2.0 * problem.eigenvalues[0] * np.log(OUTLIER_RARITY * N)
+    x = gamma * r / N
+    growth = np.log((1.0 - x) ** 2 + (N - 1) * rho * x * x)
+    running = largest = np.zeros(rho.shape[0])
+    for step in growth.T:
+        running = np.maximum(running + step, 0.0)
+        largest = np.maximum(largest, running)
+    return np.exp(largest)
+
+
+def _check_run(
+    problem: Problem, rates: ArrayLike, samples: int, minimum: int
+) -> tuple[FloatArray, int]:
+    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    N = _check.count("samples", samples, minimum=minimum)
+    edge = largest_sample_eigenvalue(problem, N)
+    if gamma.max() * edge >= 2.0:
+        raise ValueError(
+            f"peak rate {gamma.max():.6g} is unstable on {N} samples: 2 / largest eigenvalue of "
+            f"their covariance is about {2.0 / edge:.6g}"
+        )
+    return gamma, N
+
+
+def _check_nodes(nodes: int | None) -> int | None:
+    if nodes is None:
+        return None
+    nodes = _check.count("nodes", nodes, minimum=8)
+    if nodes % 2:
+        raise ValueError(f"nodes must be even: the contour is symmetric, got {nodes}")
+    return nodes
