@@ -12,6 +12,7 @@ import batchlaw as bl
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.expected_simple import expected_fluctuation_simple
 from batchlaw.exact.mean_field import (
+    LARGEST_GROWTH,
     _solve,
     expected_gradient_descent_risk,
     expected_risk_mean_field,
@@ -267,7 +268,7 @@ def _limits():
 
 
 def test_the_measured_errors_keep_the_limits_of_the_document():
-    """Against stored exact averages; each is allowed three of its standard errors."""
+    """Against stored exact averages, of which each is allowed three standard errors."""
     bench = runpy.run_path(str(ROOT / "benchmarks" / "mean_field_limits.py"))
     limits = _limits()
     assert {row[0] for row in limits} == {solver.__name__ for solver in BOTH}
@@ -277,7 +278,7 @@ def test_the_measured_errors_keep_the_limits_of_the_document():
     for row in rows:
         simple, full, share, growth = bench["relative_errors"](row)
         known = np.array([float(row[f"{t}_error"]) / float(row[t]) for t in bench["TERMS"]])
-        steady = growth <= 10.0
+        steady = growth <= LARGEST_GROWTH
         for name, least, most, *bounds in limits:
             errors = simple if name == BOTH[0].__name__ else full
             if errors is None or int(row["N"]) < least or share > most:

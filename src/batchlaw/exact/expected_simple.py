@@ -32,9 +32,9 @@ def expected_fluctuation_simple(
         C <- h C + e [D C + (1 - df/N)^2 (D m^2 + s2 mu)],
         df_t = sum_j n_j [1 - prod_{s <= t} (1 - gamma_s mu_j)].
 
-    Good while few degrees of freedom are fitted (docs/mean_field.md), and refused above
-    df/N = 1/4; ``expected_risk_mean_field`` has no such limit. Bias and variance are those
-    of GD to leading order, Sigma in the place of Sigma_hat.
+    Good for large N while few degrees of freedom are fitted (docs/mean_field.md), and
+    refused above df/N = 1/4; ``expected_risk_mean_field`` has no such limit. Bias and
+    variance are GD's with Sigma in the place of Sigma_hat: a rough guide.
 
     Parameters
     ----------
@@ -78,7 +78,10 @@ def expected_fluctuation_simple(
         bias=bias if single else np.full(rho.shape[0], bias),
         variance=variance if single else np.full(rho.shape[0], variance),
         fluctuation=float(fluctuation[0]) if single else fluctuation,
-        notes=("an approximation: docs/mean_field.md holds its measured errors",),
+        notes=(
+            "an approximation: docs/mean_field.md holds its measured errors",
+            "bias and variance are those of GD with Sigma in the place of its sample estimate",
+        ),
     )
 
 

@@ -38,7 +38,7 @@ from batchlaw.risk import Risk
 # An outlier among the samples, of a size that one dataset in OUTLIER_RARITY has.
 OUTLIER_RARITY = 100.0
 # Past this growth of its squared residual such a sample is felt, and the result says so.
-LARGEST_GROWTH = 10.0
+LARGEST_GROWTH = 3.0
 
 
 def expected_risk_mean_field(

@@ -148,8 +148,11 @@ def _resolvent(
         newton = m - step
         good = (newton.imag > 0.0) & (iteration > 20)
         m = np.where(good, newton, 1.0 / (value - z))
-        if good.all() and (np.abs(step) <= 4e-16 * np.abs(m)).all():
+        # Newton doubles the digits: the step after this one would be below rounding.
+        if good.all() and (np.abs(step) <= 1e-10 * np.abs(m)).all():
             break
+    else:
+        raise ArithmeticError(f"mean resolvent of {N} samples did not converge")
     tau = -z * m
     Q = 1.0 / (np.multiply.outer(tau, mu) - z[:, None])
     share = mu / (1.0 + np.multiply.outer(m, mu))
