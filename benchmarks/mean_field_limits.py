@@ -2,6 +2,7 @@
 
     python benchmarks/mean_field_limits.py            # the table, from the stored averages
     python benchmarks/mean_field_limits.py --measure  # the averages too: some minutes
+    python benchmarks/mean_field_limits.py --others   # problems unlike those of the grid
 
 The reference is the exact recursion given a dataset, averaged over label noise, run on many
 datasets. Regressing on entries of the sample covariance, whose means are known, takes off
@@ -138,6 +139,15 @@ def measure():
             print(*point, f"{time.perf_counter() - began:.1f} s", flush=True)
 
 
+def approximation(solver, problem, rates, batches, samples, replacement=False):
+    """Bias, variance and fluctuations, or None where the solver refuses."""
+    try:
+        risk = solver(problem, rates, batches, samples, replacement=replacement)
+    except ValueError:
+        return None
+    return np.array([risk.bias[0], risk.variance[0], *risk.fluctuation])
+
+
 def relative_errors(row):
     """What both approximations are off by, in TERMS' order, and what limits them.
 
@@ -147,14 +157,11 @@ def relative_errors(row):
     problem, rates, batches = setting(*point)
     N = point[1]
     exact = np.array([float(row[term]) for term in TERMS])
-    found = []
-    for solver in (expected_fluctuation_simple, expected_risk_mean_field):
-        try:
-            risk = solver(problem, rates, batches, N)
-            ours = np.array([risk.bias[0], risk.variance[0], *risk.fluctuation])
-            found.append(ours / exact - 1.0)
-        except ValueError:
-            found.append(None)
+    found = [
+        None if ours is None else ours / exact - 1.0
+        for solver in (expected_fluctuation_simple, expected_risk_mean_field)
+        for ours in [approximation(solver, problem, rates, batches, N)]
+    ]
     psi = np.prod(1.0 - np.multiply.outer(rates, problem.eigenvalues), axis=0)
     growth = outlier_growth(problem, rates, fluctuation_factors(batches, N), N)
     return *found, float((1.0 - psi).sum() / N), growth
@@ -178,7 +185,59 @@ def table(rows):
             percent(np.abs(known[2:][steady]).max()),
             "refused" if simple is None else percent(worst(simple[2:][steady])),
             percent(worst(full[2:][steady])) + ("" if steady.all() else " *"),
-            percent(ratio),
+            percent(ratio) if steady[:2].all() else "",
+            f"{percent(full[0])} +- {percent(known[0])}",
+            f"{percent(full[1])} +- {percent(known[1])}",
+        ]
+        yield "| " + " | ".join(cells) + " |"
+
+
+def others():
+    """Settings that no choice was made on: a name, a problem, N, rates and two schedules."""
+
+    def law(M, a, source, s2):
+        i = np.arange(1.0, M + 1.0)
+        return bl.Problem.from_spectrum(i**-a, i**-source, s2)
+
+    def case(name, problem, N, steps, peak, batches, replacement=False):
+        rates = bl.wsd(steps, peak)
+        return name, problem, N, rates, np.outer(batches, np.ones(steps)), replacement
+
+    flat = bl.Problem.from_spectrum(np.full(12, 0.3), np.full(12, 0.5), 1.0)
+    spike = np.append(1.0, np.full(15, 0.02))
+    spiked = bl.Problem.from_spectrum(spike, np.append(4.0, np.ones(15)), 0.3)
+    yield case("flat spectrum, M = 12", flat, 48, 60, 0.4, (4, 8))
+    yield case("one spike, M = 16", spiked, 64, 60, 0.3, (4, 8))
+    yield case("a = 1.2, M = 24", law(24, 1.2, 0.3, 0.5), 80, 80, 0.15, (3, 8))
+    yield case("a = 3, M = 10", law(10, 3.0, -1.5, 2.0), 96, 100, 0.3, (4, 16))
+    yield case("with replacement", law(16, 2.0, -0.5, 1.3), 64, 50, 0.2, (4, 64), True)
+    yield case("target in one direction", law(16, 1.7, 60.0, 1.0), 64, 60, 0.25, (3, 8))
+    yield case("little noise", law(16, 1.7, -0.2, 0.01), 64, 60, 0.25, (3, 8))
+    yield case("M = 20, N = 24", law(20, 1.5, 0.0, 1.0), 24, 60, 0.15, (3, 8))
+    yield case("M = 40, N = 32", law(40, 1.3, 0.0, 1.0), 32, 60, 0.1, (3, 8))
+    yield case("interpolation, M = N = 16", law(16, 1.5, 0.0, 1.3), 16, 400, 0.2, (4, 8))
+
+
+def other_table():
+    yield "| setting | N | df/N | exact +- | (i) | (ii) | bias | variance |"
+    yield "| --- |" + " ---: |" * 7
+    for seed, (name, problem, N, rates, batches, replacement) in enumerate(others()):
+        rho = fluctuation_factors(batches, N, replacement=replacement)
+        exact, error = exact_average(problem, rates, rho, N, 50_000 // N, seed=100 + seed, top=4)
+        full, simple = (
+            approximation(solver, problem, rates, batches, N, replacement)
+            for solver in (expected_risk_mean_field, expected_fluctuation_simple)
+        )
+        full = full / exact - 1.0
+        known = error / exact
+        psi = np.prod(1.0 - np.multiply.outer(rates, problem.eigenvalues), axis=0)
+        cells = [
+            name,
+            str(N),
+            f"{(1.0 - psi).sum() / N:.2f}",
+            percent(known[2:].max()),
+            "refused" if simple is None else percent(worst((simple / exact - 1.0)[2:])),
+            percent(worst(full[2:])),
             f"{percent(full[0])} +- {percent(known[0])}",
             f"{percent(full[1])} +- {percent(known[1])}",
         ]
@@ -196,7 +255,12 @@ def percent(x):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--measure", action="store_true", help="measure the averages anew")
-    if parser.parse_args().measure:
+    parser.add_argument("--others", action="store_true", help="problems unlike the grid's instead")
+    chosen = parser.parse_args()
+    if chosen.others:
+        print("\n".join(other_table()))
+        return
+    if chosen.measure:
         measure()
     with STORE.open(newline="") as file:
         print("\n".join(table(list(csv.DictReader(file)))))

@@ -51,9 +51,9 @@ def contour_fluctuation(z, trace, target, readout, residual_variance, rates, rho
     With h = (1 - g z)^2 + own g^2 rho z^2 and sums over the contour,
 
         V = s2 (1 - sum T (1 - psi^2)) + sum E z x + sum T z c
-        c <- h c + g^2 rho z (spread V + own s2 psi^2),   x <- h x,   psi <- (1 - g z) psi.
+        c <- h c + g^2 rho z (spread V + own s2 psi^2),   x <- h x,   psi <- (1 - g z) psi,
 
-    and sum R c at the end.
+    and at the end sum R c.
     """
     S, T = rho.shape
     K = z.size

@@ -1,21 +1,23 @@
 r"""Expected risk of multi-pass SGD over datasets: a mean field, without drawing a dataset.
 
-Given the dataset, GD and the fluctuation around it are functions of Z and the residuals
-alone (paper, section 2). For Gaussian data a rotation of the N samples changes no law, so
-the left singular vectors of (Z, residual) are uniform and independent of Sigma_hat. In one
-step their average is exact: for vectors x, y, f of R^N turned together,
+Given the dataset, the covariance C around GD has an exact recursion with a term
+Z^T diag(f_i^2 + z_i^T C z_i) Z / N, f the residuals of GD. For Gaussian data a rotation of
+the N samples changes no law, and the average over it is known: for vectors x, y, f of R^N
+turned together,
 
     E sum_i x_i y_i f_i^2 = [(x . y) |f|^2 + 2 (x . f)(y . f)] / (N + 2).
 
-Put into the exact recursion of the covariance C around GD it gives, with q = Z^T f / N the
-gradient and V = |f|^2 / N + tr(Sigma_hat C) the mean squared residual of a sample,
+With q = Z^T f / N the gradient and V = |f|^2 / N + tr(Sigma_hat C) the mean squared residual
+of a sample that gives
 
     C <- A C A + g^2 rho { N/(N+2) V Sigma_hat + (N-2)/(N+2) (q q^T + Sigma_hat C Sigma_hat) }.
 
-Now everything is a polynomial of Sigma_hat, apart from V, which is taken at its mean; the
-averages over Sigma_hat come from ``sample_spectrum``. The only approximations are those
-two. Letting N grow with df/N fixed, and with it the second term gone, gives the two-time
-equations of dynamical mean field theory; letting df/N vanish too gives one-pass SGD.
+Now everything is a polynomial of Sigma_hat, apart from V. Three approximations: the average
+over rotations is taken anew at every step, although after the first C depends on the
+rotation too; V is taken at its mean; and the averages over Sigma_hat come to relative order
+1/N from ``sample_spectrum``. For many samples at a fixed df/N, without the second term,
+these are the two-time equations of dynamical mean field theory; for df/N = 0 with it,
+one-pass SGD.
 """
 
 from __future__ import annotations
@@ -24,10 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import FloatArray
+from batchlaw._check import FloatArray, IntArray
 from batchlaw._kernels import mean_field
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.sample_spectrum import (
+    ComplexArray,
     SampleSpectrum,
     largest_sample_eigenvalue,
     sample_spectrum,
@@ -35,10 +38,12 @@ from batchlaw.exact.sample_spectrum import (
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
 
-# An outlier among the samples, of a size that one dataset in OUTLIER_RARITY has.
-OUTLIER_RARITY = 100.0
-# Past this growth of its squared residual such a sample is felt, and the result says so.
+# At most one dataset in so many holds a sample that is larger than the outlier considered.
+OUTLIER_RARITY = 10.0
+# Past this growth of an outlier's squared residual the result says so.
 LARGEST_GROWTH = 3.0
+# Logarithm of a product that no sum can feel.
+NEGLIGIBLE = -60.0
 
 
 def expected_risk_mean_field(
@@ -53,8 +58,9 @@ def expected_risk_mean_field(
     """Expected risk of multi-pass SGD over datasets and batches, an approximation.
 
     Bias is GD's without label noise, variance its response to label noise, fluctuation
-    what the batches add: the terms of ``simulate_multi_pass``. One schedule costs
-    O(L nodes^2) whatever N and M are. docs/mean_field.md holds measured errors.
+    what the batches add: the terms of ``simulate_multi_pass``. A schedule of L steps costs
+    a few thousand L operations, whatever N and M are. docs/mean_field.md holds measured
+    errors.
 
     Parameters
     ----------
@@ -84,8 +90,8 @@ def expected_risk_mean_field(
     growth = float(outlier_growth(problem, gamma, rho, N).max())
     if growth > LARGEST_GROWTH:
         notes.append(
-            f"one dataset in {OUTLIER_RARITY:g} holds a sample whose squared residual batch noise "
-            f"multiplies by {growth:.3g}: rare datasets decide the average, this is without them"
+            f"batch noise multiplies an outlying sample's squared residual by {growth:.3g}: rare "
+            "datasets may decide the exact average, and are left out here"
         )
     single = _check.is_single(batches)
     return Risk(
@@ -151,9 +157,22 @@ def _solve(
     )
     # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
     strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
-    target = mean_field.pair_products(spectrum.points, spectrum.pairs, gamma, strength)
+    live = _live_points(spectrum.points, gamma, strength.max(axis=0))
+    weights = spectrum.pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
+    target = mean_field.pair_products(spectrum.points[live], weights, gamma, strength)
     bias, variance = _gradient_descent(spectrum, s2, gamma)
     return bias, variance, level + (target[1:] - target[0])
+
+
+def _live_points(z: ComplexArray, gamma: FloatArray, strength: FloatArray) -> IntArray:
+    """Points whose products are not below e^NEGLIGIBLE at the end: after long runs, a few dozen.
+
+    |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
+    """
+    bound = np.zeros(z.size)
+    for g, e in zip(gamma, strength, strict=True):
+        bound += 0.5 * np.log(np.abs(1.0 - g * z) ** 2 + e * np.abs(z) ** 2)
+    return np.flatnonzero(bound + bound.max() > NEGLIGIBLE)
 
 
 def _gradient_descent(
@@ -181,14 +200,17 @@ def _quadrature_error(
 
 
 def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:
-    """How much a sample with outlying features multiplies its squared residual by, at most.
+    """How much batch noise multiplies the squared residual of an outlying sample, at most.
 
     A sample with |z|^2 = r has its residual multiplied by 1 - m x, x = gamma r/N, at a
     step that weights it by m, of mean 1 and variance (N - 1) rho: second moments grow by
     (1 - x)^2 + (N - 1) rho x^2. One value a schedule: the largest product over
-    consecutive steps, for an r that one dataset in a hundred reaches.
+    consecutive steps. Not more than one dataset in ten holds a sample past the r used,
+    because P(|z|^2 > tr Sigma + 2 sqrt(y tr Sigma^2) + 2 y mu_1) <= e^-y.
     """
-    r = problem.trace + 2.0 * problem.eigenvalues[0] * np.log(OUTLIER_RARITY * N)
+    mu, n = problem.eigenvalues, problem.multiplicity
+    y = np.log(OUTLIER_RARITY * N)
+    r = problem.trace + 2.0 * np.sqrt(y * (n @ mu**2)) + 2.0 * y * mu[0]
     x = gamma * r / N
     growth = np.log((1.0 - x) ** 2 + (N - 1) * rho * x * x)
     running = largest = np.zeros(rho.shape[0])
