@@ -1,0 +1,93 @@
+"""Expected fluctuation of multi-pass SGD over datasets, from the one-pass recursion."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check
+from batchlaw._check import FloatArray
+from batchlaw._kernels.mean_field import simple_fluctuation
+from batchlaw.allocation import fluctuation_factors
+from batchlaw.problem import Problem
+from batchlaw.risk import Risk
+
+# Fitted degrees of freedom a sample, past which the recursion is refused.
+LARGEST_SHARE = 0.25
+
+
+def expected_fluctuation_simple(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    samples: int,
+    *,
+    replacement: bool = False,
+) -> Risk:
+    r"""Fluctuation of multi-pass SGD over datasets, an approximation in O(L M) a schedule.
+
+    One pass with rho_t in the place of 1/B_t, and with the residuals that the fit has
+    shrunk: in the notation of ``one_pass_risk``, with e = gamma^2 rho,
+
+        C <- h C + e [D C + (1 - df/N)^2 (D m^2 + s2 mu)],
+        df_t = sum_j n_j [1 - prod_{s <= t} (1 - gamma_s mu_j)].
+
+    Good for large N while few degrees of freedom are fitted (docs/mean_field.md), and
+    refused above df/N = 1/4; ``expected_risk_mean_field`` has no such limit. Bias and
+    variance are GD's with Sigma in the place of Sigma_hat: a rough guide.
+
+    Parameters
+    ----------
+    rates : (L,) array
+        Step sizes gamma_t.
+    batches : (L,) or (S, L) array
+        Batch sizes B_t; they need not be whole numbers.
+    samples : int
+        N.
+    replacement : bool
+        Draw within a batch with replacement: rho_t = 1/B_t.
+    """
+    mu, n = problem.eigenvalues, problem.multiplicity
+    gamma = _check.rates(rates, float(mu[0]))
+    N = _check.count("samples", samples, minimum=1 if replacement else 2)
+    sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
+    psi = _remaining(mu, gamma)
+    share = float(n @ (1.0 - psi)) / N
+    if share > LARGEST_SHARE:
+        raise ValueError(
+            f"{N} samples are too few for the simple recursion: it needs df/N of at most "
+            f"{LARGEST_SHARE}, got {share:.3g} (expected_risk_mean_field has no such limit)"
+        )
+    rho = fluctuation_factors(sizes, N, replacement=replacement)
+    fluctuation = simple_fluctuation(
+        mu, n, problem.target_energy, problem.noise_variance, gamma, rho, float(N)
+    )
+    if not np.isfinite(fluctuation).all():
+        raise ValueError(
+            f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
+            "the second moment overflows although the mean contracts"
+        )
+    bias = float((n * mu * problem.target_energy) @ psi**2)
+    variance = problem.noise_variance / N * float(n @ (1.0 - psi) ** 2)
+    single = _check.is_single(batches)
+    return Risk(
+        procedure="multi-pass SGD, " + ("with" if replacement else "without") + " replacement",
+        method=f"one-pass recursion shrunk for datasets of {N} samples",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        bias=bias if single else np.full(rho.shape[0], bias),
+        variance=variance if single else np.full(rho.shape[0], variance),
+        fluctuation=float(fluctuation[0]) if single else fluctuation,
+        notes=(
+            "an approximation: docs/mean_field.md holds its measured errors",
+            "bias and variance are those of GD with Sigma in the place of its sample estimate",
+        ),
+    )
+
+
+def _remaining(mu: FloatArray, gamma: FloatArray) -> FloatArray:
+    """prod_t (1 - gamma_t mu_j)."""
+    psi = np.ones_like(mu)
+    for g in gamma:
+        psi *= 1.0 - g * mu
+    return psi

@@ -1,0 +1,243 @@
+r"""Expected risk of multi-pass SGD over datasets: a mean field, without drawing a dataset.
+
+Given the dataset, the covariance C around GD has an exact recursion with a term
+Z^T diag(f_i^2 + z_i^T C z_i) Z / N, f the residuals of GD. For Gaussian data a rotation of
+the N samples changes no law, and the average over it is known: for vectors x, y, f of R^N
+turned together,
+
+    E sum_i x_i y_i f_i^2 = [(x . y) |f|^2 + 2 (x . f)(y . f)] / (N + 2).
+
+With q = Z^T f / N the gradient and V = |f|^2 / N + tr(Sigma_hat C) the mean squared residual
+of a sample that gives
+
+    C <- A C A + g^2 rho { N/(N+2) V Sigma_hat + (N-2)/(N+2) (q q^T + Sigma_hat C Sigma_hat) }.
+
+Now everything is a polynomial of Sigma_hat, apart from V. Three approximations: the average
+over rotations is taken anew at every step, although after the first C depends on the
+rotation too; V is taken at its mean; and the averages over Sigma_hat come to relative order
+1/N from ``sample_spectrum``. For many samples at a fixed df/N, without the second term,
+these are the two-time equations of dynamical mean field theory; for df/N = 0 with it,
+one-pass SGD.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check
+from batchlaw._check import FloatArray, IntArray
+from batchlaw._kernels import mean_field
+from batchlaw.allocation import fluctuation_factors
+from batchlaw.exact.sample_spectrum import (
+    ComplexArray,
+    SampleSpectrum,
+    largest_sample_eigenvalue,
+    sample_spectrum,
+)
+from batchlaw.problem import Problem
+from batchlaw.risk import Risk
+
+# At most one dataset in so many holds a sample that is larger than the outlier considered.
+OUTLIER_RARITY = 10.0
+# Past this growth of an outlier's squared residual the result says so.
+LARGEST_GROWTH = 3.0
+# Logarithm of a product that no sum can feel.
+NEGLIGIBLE = -60.0
+
+
+def expected_risk_mean_field(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: ArrayLike,
+    samples: int,
+    *,
+    replacement: bool = False,
+    nodes: int | None = None,
+) -> Risk:
+    """Expected risk of multi-pass SGD over datasets and batches, an approximation.
+
+    Bias is GD's without label noise, variance its response to label noise, fluctuation
+    what the batches add: the terms of ``simulate_multi_pass``. A schedule of L steps costs
+    a few thousand L operations, whatever N and M are. docs/mean_field.md holds measured
+    errors.
+
+    Parameters
+    ----------
+    rates : (L,) array
+        Step sizes gamma_t.
+    batches : (L,) or (S, L) array
+        Batch sizes B_t; they need not be whole numbers.
+    samples : int
+        N.
+    replacement : bool
+        Draw within a batch with replacement.
+    nodes : int
+        Points of the contour integral, even and at least 8; by default so many that
+        rounding is the larger error. ``uncertainty`` is the change from half as many again.
+    """
+    gamma, N = _check_run(problem, rates, samples, minimum=1 if replacement else 2)
+    sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
+    rho = fluctuation_factors(sizes, N, replacement=replacement)
+    spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
+    bias, variance, fluctuation = _solve(spectrum, problem.noise_variance, gamma, rho, N)
+    if not np.isfinite(fluctuation).all():
+        raise ValueError(
+            f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
+            "the second moment overflows although the mean contracts"
+        )
+    notes = ["an approximation: docs/mean_field.md holds its measured errors"]
+    growth = float(outlier_growth(problem, gamma, rho, N).max())
+    if growth > LARGEST_GROWTH:
+        notes.append(
+            f"batch noise multiplies an outlying sample's squared residual by {growth:.3g}: rare "
+            "datasets may decide the exact average, and are left out here"
+        )
+    single = _check.is_single(batches)
+    return Risk(
+        procedure="multi-pass SGD, " + ("with" if replacement else "without") + " replacement",
+        method=f"mean field over datasets of {N} samples",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        bias=bias if single else np.full(rho.shape[0], bias),
+        variance=variance if single else np.full(rho.shape[0], variance),
+        fluctuation=float(fluctuation[0]) if single else fluctuation,
+        uncertainty=_quadrature_error(problem, spectrum, gamma, N),
+        notes=tuple(notes),
+    )
+
+
+def expected_gradient_descent_risk(
+    problem: Problem, rates: ArrayLike, samples: int, *, nodes: int | None = None
+) -> Risk:
+    """Expected risk of normal GD over datasets of N = ``samples``: bias and variance alone.
+
+    The same averages as ``expected_risk_mean_field``, whose fluctuation vanishes at B_t = N.
+    """
+    gamma, N = _check_run(problem, rates, samples, minimum=1)
+    spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
+    bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma)
+    return Risk(
+        procedure="normal GD",
+        method=f"mean field over datasets of {N} samples",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        bias=bias,
+        variance=variance,
+        uncertainty=_quadrature_error(problem, spectrum, gamma, N),
+        notes=("an approximation: docs/mean_field.md holds its measured errors",),
+    )
+
+
+def _solve(
+    spectrum: SampleSpectrum,
+    s2: float,
+    gamma: FloatArray,
+    rho: FloatArray,
+    N: int,
+    *,
+    finite: bool = True,
+) -> tuple[float, float, FloatArray]:
+    """Bias, variance, and each schedule's fluctuation.
+
+    Without ``finite`` the average over rotations takes its limit for many samples at a
+    fixed df/N, in which the second term of the recursion is gone.
+    """
+    spread, own = (N / (N + 2), (N - 2) / (N + 2)) if finite else (1.0, 0.0)
+    level = mean_field.contour_fluctuation(
+        spectrum.points,
+        spectrum.trace,
+        spectrum.target,
+        spectrum.readout,
+        s2,
+        gamma,
+        rho,
+        spread * N,
+        own,
+    )
+    # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
+    strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
+    live = _live_points(spectrum.points, gamma, strength.max(axis=0))
+    weights = spectrum.pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
+    target = mean_field.pair_products(spectrum.points[live], weights, gamma, strength)
+    bias, variance = _gradient_descent(spectrum, s2, gamma)
+    return bias, variance, level + (target[1:] - target[0])
+
+
+def _live_points(z: ComplexArray, gamma: FloatArray, strength: FloatArray) -> IntArray:
+    """Points whose products are not below e^NEGLIGIBLE at the end: after long runs, a few dozen.
+
+    |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
+    """
+    bound = np.zeros(z.size)
+    for g, e in zip(gamma, strength, strict=True):
+        bound += 0.5 * np.log(np.abs(1.0 - g * z) ** 2 + e * np.abs(z) ** 2)
+    return np.flatnonzero(bound + bound.max() > NEGLIGIBLE)
+
+
+def _gradient_descent(
+    spectrum: SampleSpectrum, s2: float, gamma: FloatArray
+) -> tuple[float, float]:
+    """u*^T psi Sigma psi u* and (s2/N) tr(Sigma (1 - psi)^2 / Sigma_hat), psi = prod (1 - g z)."""
+    z = spectrum.points
+    psi = np.ones_like(z)
+    for g in gamma:
+        psi *= 1.0 - g * z
+    bias = 2.0 * (psi @ spectrum.pairs @ np.append(psi, psi.conj())).real
+    return float(bias), float(2.0 * s2 * (spectrum.readout @ ((1.0 - psi) ** 2 / z)).real)
+
+
+def _quadrature_error(
+    problem: Problem, spectrum: SampleSpectrum, gamma: FloatArray, N: int
+) -> float:
+    """Relative change of GD's excess when the contour gets half as many points again."""
+    nodes = 3 * spectrum.points.size // 2 * 2
+    finer = sample_spectrum(problem, N, float(gamma.sum()), nodes)
+    ours, better = (
+        sum(_gradient_descent(each, problem.noise_variance, gamma)) for each in (spectrum, finer)
+    )
+    return abs(ours - better) / better if better else 0.0
+
+
+def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:
+    """How much batch noise multiplies the squared residual of an outlying sample, at most.
+
+    A sample with |z|^2 = r has its residual multiplied by 1 - m x, x = gamma r/N, at a
+    step that weights it by m, of mean 1 and variance (N - 1) rho: second moments grow by
+    (1 - x)^2 + (N - 1) rho x^2. One value a schedule: the largest product over
+    consecutive steps. Not more than one dataset in ten holds a sample past the r used,
+    because P(|z|^2 > tr Sigma + 2 sqrt(y tr Sigma^2) + 2 y mu_1) <= e^-y.
+    """
+    mu, n = problem.eigenvalues, problem.multiplicity
+    y = np.log(OUTLIER_RARITY * N)
+    r = problem.trace + 2.0 * np.sqrt(y * (n @ mu**2)) + 2.0 * y * mu[0]
+    x = gamma * r / N
+    growth = np.log((1.0 - x) ** 2 + (N - 1) * rho * x * x)
+    running = largest = np.zeros(rho.shape[0])
+    for step in growth.T:
+        running = np.maximum(running + step, 0.0)
+        largest = np.maximum(largest, running)
+    return np.exp(largest)
+
+
+def _check_run(
+    problem: Problem, rates: ArrayLike, samples: int, minimum: int
+) -> tuple[FloatArray, int]:
+    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    N = _check.count("samples", samples, minimum=minimum)
+    edge = largest_sample_eigenvalue(problem, N)
+    if gamma.max() * edge >= 2.0:
+        raise ValueError(
+            f"peak rate {gamma.max():.6g} is unstable on {N} samples: 2 / largest eigenvalue of "
+            f"their covariance is about {2.0 / edge:.6g}"
+        )
+    return gamma, N
+
+
+def _check_nodes(nodes: int | None) -> int | None:
+    if nodes is None:
+        return None
+    nodes = _check.count("nodes", nodes, minimum=8)
+    if nodes % 2:
+        raise ValueError(f"nodes must be even: the contour is symmetric, got {nodes}")
+    return nodes
