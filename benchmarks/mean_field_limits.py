@@ -129,7 +129,7 @@ def measure():
         for seed, point in enumerate(GRID):
             problem, rates, batches = setting(*point)
             N = point[1]
-            rho = fluctuation_factors(batches, N)
+            rho = fluctuation_factors(batches, rates.size, N)
             few = {"datasets": 24, "top": 1, "block": 2}  # a dataset takes seconds
             how = few if point[0] == 64 else {"datasets": 64_000 // N}
             began = time.perf_counter()
@@ -163,7 +163,7 @@ def relative_errors(row):
         for ours in [approximation(solver, problem, rates, batches, N)]
     ]
     psi = np.prod(1.0 - np.multiply.outer(rates, problem.eigenvalues), axis=0)
-    growth = outlier_growth(problem, rates, fluctuation_factors(batches, N), N)
+    growth = outlier_growth(problem, rates, fluctuation_factors(batches, rates.size, N), N)
     return *found, float((1.0 - psi).sum() / N), growth
 
 
@@ -222,7 +222,7 @@ def other_table():
     yield "| setting | N | df/N | exact +- | (i) | (ii) | bias | variance |"
     yield "| --- |" + " ---: |" * 7
     for seed, (name, problem, N, rates, batches, replacement) in enumerate(others()):
-        rho = fluctuation_factors(batches, N, replacement=replacement)
+        rho = fluctuation_factors(batches, rates.size, N, replacement=replacement)
         exact, error = exact_average(problem, rates, rho, N, 50_000 // N, seed=100 + seed, top=4)
         full, simple = (
             approximation(solver, problem, rates, batches, N, replacement)

@@ -87,7 +87,7 @@ def average_over_datasets(problem, rates, rho, N, datasets, seed):
 def test_to_leading_order_it_solves_the_two_time_equations(small):
     rates = np.array([0.3, 0.5, 0.4, 0.6, 0.2, 0.5, 0.1])
     for N in (5, 12):
-        rho = fluctuation_factors([[1, 2, 4, 1, 2, 3, 5], [4, 4, 3, 2, 2, 1, 1]], N)
+        rho = fluctuation_factors([[1, 2, 4, 1, 2, 3, 5], [4, 4, 3, 2, 2, 1, 1]], 7, N)
         spectrum = sample_spectrum(small, N, rates.sum(), leading=True)
         ours = _solve(spectrum, small.noise_variance, rates, rho, N, finite=False)
         descent, fluctuation = two_time_equations(small, rates, rho, N)
@@ -100,7 +100,7 @@ def test_mean_field_matches_the_average_of_dense_recursions(small, N, peak):
     """What is left is of order 1/N^2: the leading order alone would be 2 to 17 % off."""
     rates, batches = bl.wsd(12, peak), np.repeat([2, 3, 4], 4)
     risk = expected_risk_mean_field(small, rates, batches, N)
-    rho = fluctuation_factors(batches, N)[0]
+    rho = fluctuation_factors(batches, rates.size, N)[0]
     mean, error = average_over_datasets(small, rates, rho, N, 8000, seed=5)
     ours = np.array([risk.bias, risk.variance, risk.fluctuation])
     assert (np.abs(ours - mean) < 3.5 * error + mean / N**2).all()
@@ -190,7 +190,7 @@ def test_the_simple_recursion_matches_its_definition(small):
     def spread(x):
         return mu**2 * x + mu * (mu @ x)
 
-    for g, rho in zip(rates, fluctuation_factors(batches, N)[0], strict=True):
+    for g, rho in zip(rates, fluctuation_factors(batches, rates.size, N)[0], strict=True):
         shrunk = (1.0 - (1.0 - m).sum() / N) ** 2
         source = spread(C) + shrunk * (spread(energy * m**2) + s2 * mu)
         C, m = (1.0 - g * mu) ** 2 * C + g**2 * rho * source, (1.0 - g * mu) * m
@@ -252,7 +252,7 @@ def test_outliers_that_batch_noise_amplifies_are_named(small):
             for solver in BOTH
         ),
         *((solver, {"samples": 3}, "at most the 3 samples of the dataset") for solver in BOTH),
-        *((solver, {"batches": [4]}, "one entry for each of the 20 rates") for solver in BOTH),
+        *((solver, {"batches": [4]}, "one entry for each of the 20 steps") for solver in BOTH),
         *((solver, {"rates": np.full(20, 9.0)}, "peak rate 9 is unstable") for solver in BOTH),
     ],
 )

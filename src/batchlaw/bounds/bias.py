@@ -20,6 +20,7 @@ from batchlaw.bounds._bound import Bound, Condition
 from batchlaw.bounds.schedule import contraction
 from batchlaw.bounds.sketch import Ambient, head_conditions, with_target
 from batchlaw.problem import Problem
+from batchlaw.update_rules import check_stable
 
 
 def one_pass_bias_simple(problem: Problem, rates: ArrayLike) -> Bound:
@@ -28,7 +29,7 @@ def one_pass_bias_simple(problem: Problem, rates: ArrayLike) -> Bound:
     The constant of the proof: max_x x exp(-2 A x) = 1/(2 e A).
     """
     mu = problem.eigenvalues
-    gamma = _check.rates(rates, float(mu[0]))
+    gamma = check_stable(rates, float(mu[0]))
     shrink = np.ones_like(mu)
     for rate in gamma:
         shrink *= (1.0 - rate * mu) ** 2
@@ -60,7 +61,7 @@ def one_pass_bias_upper(
     """
     ambient, w = with_target(eigenvalues, sketch, target)
     mu, basis = np.linalg.eigh(ambient.covariance)
-    gamma = _check.rates(rates, float(mu[-1]))
+    gamma = check_stable(rates, float(mu[-1]))
     k = default_head(ambient, gamma) if head is None else head
     u = basis.T @ ambient.optimum(w)
     first = float(w[:k] @ w[:k])
@@ -96,7 +97,7 @@ def one_pass_bias_lower(
     """
     ambient, energy = with_target(eigenvalues, sketch, energies)
     mu, basis = np.linalg.eigh(ambient.covariance)
-    gamma = _check.rates(rates, float(mu[-1]))
+    gamma = check_stable(rates, float(mu[-1]))
     prior = ambient.prior_covariance(energy)
     terms = np.linalg.eigvalsh(prior) / mu
     c0, mass = float(gamma.max() * mu[-1]), float(gamma.sum())

@@ -177,7 +177,7 @@ def expected_fluctuation(
     spectrum = EmpiricalSpectrum.of(features)
     _check_width(problem, spectrum.features)
     gamma = _check.vector("rates", rates)
-    rho = fluctuation_factors(batches, spectrum.samples, replacement=replacement)[0]
+    rho = fluctuation_factors(batches, gamma.size, spectrum.samples, replacement=replacement)[0]
     kernels = empirical_kernels(problem.eigenvalues, features, gamma)
     kernel = float(rho @ kernels.cross)
     beta = lower_covariance_factor(features, gamma)
@@ -349,7 +349,7 @@ def _feedback(g: float) -> float:
 
 
 def _factors(batches: ArrayLike, run: _Run, replacement: bool) -> FloatArray:
-    rho = fluctuation_factors(batches, run.labels.size, replacement=replacement)
-    if rho.shape != (1, run.rates.size):
-        raise ValueError(f"batches must be one schedule of {run.rates.size} steps")
+    rho = fluctuation_factors(batches, run.rates.size, run.labels.size, replacement=replacement)
+    if rho.shape[0] != 1:
+        raise ValueError(f"batches must be one schedule, got {rho.shape[0]}")
     return np.asarray(rho[0], dtype=np.float64)

@@ -18,6 +18,7 @@ from batchlaw.bounds._bound import Bound, Condition
 from batchlaw.bounds.bias import effective_dimension
 from batchlaw.bounds.schedule import contraction
 from batchlaw.influence_weights import influence
+from batchlaw.update_rules import check_stable
 
 # Directions of Sigma_hat below this share of its largest eigenvalue count as its kernel.
 RANK = 1e-12
@@ -143,5 +144,5 @@ def _kernels(
     eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike
 ) -> tuple[FloatArray, FloatArray, EmpiricalKernels]:
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
-    gamma = _check.rates(rates, float(mu.max()))
+    gamma = check_stable(rates, float(mu.max()))
     return mu, gamma, empirical_kernels(mu, features, gamma)

@@ -19,6 +19,7 @@ from batchlaw.bounds._bound import Bound, Condition, Number
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence
 from batchlaw.problem import Problem
+from batchlaw.update_rules import check_stable
 
 # Fourth-moment constant of a Gaussian design (lemma aux-sketch-moment).
 ALPHA = 3.0
@@ -143,7 +144,7 @@ def uniform_covariance(
     c = stilde^2 (lemma batch-wu-C1, H.2) and c = alpha ||u*||^2 (lemma batch-centered-C1, H.3).
     One schedule. The values come from the whole M x M recursion.
     """
-    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
     sizes = _check.batches(batches, gamma.size, whole=False)[0]
     tops = np.zeros(2)
     for moments in _dense_moments(problem.expanded(), gamma, sizes):

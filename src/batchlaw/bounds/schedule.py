@@ -16,6 +16,7 @@ from batchlaw._check import FloatArray
 from batchlaw.bounds._bound import Bound, Condition
 from batchlaw.influence_weights import influence
 from batchlaw.rates import wsd, wsd_phases
+from batchlaw.update_rules import check_stable
 
 
 def wsd_mass(
@@ -64,7 +65,7 @@ def product_calculus(eigenvalues: ArrayLike, rates: ArrayLike) -> Bound:
     One entry an eigenvalue.
     """
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
-    gamma = _check.rates(rates, float(mu.max()))
+    gamma = check_stable(rates, float(mu.max()))
     c0 = float(gamma.max() * mu.max())
     mass = float(gamma.sum())
     value = np.ones_like(mu)
@@ -88,7 +89,7 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
     reported with c* = 1.
     """
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
-    gamma = _check.rates(rates, float(mu.max()))
+    gamma = check_stable(rates, float(mu.max()))
     after = remaining_mass(gamma)
     shape = gamma**2 * (1.0 + after) ** (1.0 / a - 2.0)
     return Bound(

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import FloatArray
+from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels.mean_field import simple_fluctuation
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
+from batchlaw.update_rules import check_stable
 
 # Fitted degrees of freedom a sample, past which the recursion is refused.
 LARGEST_SHARE = 0.25
@@ -19,7 +20,7 @@ LARGEST_SHARE = 0.25
 def expected_fluctuation_simple(
     problem: Problem,
     rates: ArrayLike,
-    batches: ArrayLike,
+    batches: Batches,
     samples: int,
     *,
     replacement: bool = False,
@@ -48,7 +49,7 @@ def expected_fluctuation_simple(
         Draw within a batch with replacement: rho_t = 1/B_t.
     """
     mu, n = problem.eigenvalues, problem.multiplicity
-    gamma = _check.rates(rates, float(mu[0]))
+    gamma = check_stable(rates, float(mu[0]))
     N = _check.count("samples", samples, minimum=1 if replacement else 2)
     sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
     psi = _remaining(mu, gamma)
@@ -58,7 +59,7 @@ def expected_fluctuation_simple(
             f"{N} samples are too few for the simple recursion: it needs df/N of at most "
             f"{LARGEST_SHARE}, got {share:.3g} (expected_risk_mean_field has no such limit)"
         )
-    rho = fluctuation_factors(sizes, N, replacement=replacement)
+    rho = fluctuation_factors(sizes, gamma.size, N, replacement=replacement)
     fluctuation = simple_fluctuation(
         mu, n, problem.target_energy, problem.noise_variance, gamma, rho, float(N)
     )

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import FloatArray, IntArray
+from batchlaw._check import Batches, FloatArray, IntArray
 from batchlaw._kernels import mean_field
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.sample_spectrum import (
@@ -37,6 +37,7 @@ from batchlaw.exact.sample_spectrum import (
 )
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
+from batchlaw.update_rules import check_stable
 
 # At most one dataset in so many holds a sample that is larger than the outlier considered.
 OUTLIER_RARITY = 10.0
@@ -49,7 +50,7 @@ NEGLIGIBLE = -60.0
 def expected_risk_mean_field(
     problem: Problem,
     rates: ArrayLike,
-    batches: ArrayLike,
+    batches: Batches,
     samples: int,
     *,
     replacement: bool = False,
@@ -78,7 +79,7 @@ def expected_risk_mean_field(
     """
     gamma, N = _check_run(problem, rates, samples, minimum=1 if replacement else 2)
     sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
-    rho = fluctuation_factors(sizes, N, replacement=replacement)
+    rho = fluctuation_factors(sizes, gamma.size, N, replacement=replacement)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
     bias, variance, fluctuation = _solve(spectrum, problem.noise_variance, gamma, rho, N)
     if not np.isfinite(fluctuation).all():
@@ -223,7 +224,7 @@ def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int)
 def _check_run(
     problem: Problem, rates: ArrayLike, samples: int, minimum: int
 ) -> tuple[FloatArray, int]:
-    gamma = _check.rates(rates, float(problem.eigenvalues[0]))
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples, minimum=minimum)
     edge = largest_sample_eigenvalue(problem, N)
     if gamma.max() * edge >= 2.0:
