@@ -120,7 +120,7 @@ def test_the_papers_command_runs_word_for_word_from_the_root(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""  # no progress in a pipe
-    assert "18 of 18 figures agree" in done.stdout
+    assert "21 of 21 figures agree" in done.stdout
     assert (root / "experiments" / "dynamic_experiments.pdf").exists()
 
 

@@ -14,7 +14,8 @@ from batchlaw.paper.setting import Setting
 
 COLUMNS = {
     "dynamic_one_pass_summary.csv": "schedule,n,b_eff,variance,variance_se,exact_variance",
-    "dynamic_multipass_wor_summary.csv": "schedule,grad_budget,rho_eff,fluctuation,fluctuation_se",
+    "dynamic_multipass_wor_summary.csv": "schedule,grad_budget,rho_eff,fluctuation,fluctuation_se,"
+    "expected_fluctuation",
     "dynamic_one_pass_schedules.csv": "schedule,n,t,batch,kappa",
     "dynamic_multipass_wor_schedules.csv": "schedule,grad_budget,t,batch,kappa,rho",
     "dynamic_allocation_comparison.csv": "procedure,schedule,measured,measured_ratio,"
@@ -53,7 +54,7 @@ def test_predicted_ratios_have_every_printed_digit(results):
 
 def test_every_figure_of_the_paper_agrees(results):
     """Experiments 3 and 4, and measured ratios against exact ones, at the default seed."""
-    assert len(results.figures) == 4 + 7 + 4 + 3
+    assert len(results.figures) == 4 + 7 + 4 + 6
     assert [figure.name for figure in results.figures if not figure.agrees] == []
     for figure in results.figures:
         if figure.standard_error is not None:
@@ -85,6 +86,17 @@ def test_experiment_2_collapses_on_rho_eff(results):
     assert error == pytest.approx(expected, rel=1e-10)
 
 
+def test_expected_multi_pass_figures_stand_beside_the_measured_ones(results):
+    """0.62 for the oracle, not the 0.599 that influence alone predicts; 44 schedules."""
+    sweep = results.multi_pass
+    ratio, _ = sweep.exact.ratio(
+        "fluctuation", sweep.sweep.index(4096, "oracle"), sweep.sweep.index(4096, "constant")
+    )
+    assert ratio == pytest.approx(0.6215, abs=0.003)
+    distance = (sweep.values() - sweep.exact.fluctuation) / sweep.standard_errors()
+    assert np.abs(distance).max() < 4
+
+
 def test_experiment_4_has_the_paper_profile(results):
     profile = results.profile
     assert (profile.warmup_end, profile.stable_end) == (51, 256)
@@ -99,8 +111,6 @@ def test_files_have_their_columns_and_rows(folder):
         assert ",".join(rows[name][0]) == columns
     sizes = [len(rows[name]) for name in COLUMNS]
     assert sizes == [14 * 4, 11 * 4, 14 * 4 * 64, 11 * 4 * 512, 8, 512]
-    for row in rows["dynamic_allocation_comparison.csv"]:
-        assert (row["exact_ratio"] != "") == (row["procedure"] == "one_pass")
     profile = rows["dynamic_oracle_influence_profile.csv"]
     assert [row["phase"] for row in profile] == ["warmup"] * 51 + ["stable"] * 205 + ["decay"] * 256
     assert sum(int(row["oracle_batch"]) for row in profile) == 4096
@@ -172,7 +182,7 @@ def test_another_setting_is_not_held_against_the_papers_figures():
     setting = Setting(d=200, m=8, reps=20, one_pass_n_values=(512,))
     results = run(setting)
     assert setting.differs_from_paper() == ["d", "m"]
-    assert {figure.source for figure in results.figures} == {"exact"}
+    assert {figure.source for figure in results.figures} == {"exact", "mean field"}
 
 
 def test_a_wrong_figure_is_reported_as_such():

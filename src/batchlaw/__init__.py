@@ -11,6 +11,7 @@ from batchlaw.allocation import (
     effective_fluctuation,
     schedule_families,
 )
+from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
 from batchlaw.problem import Problem
@@ -31,9 +32,11 @@ __all__ = [
     "cosine",
     "effective_batch",
     "effective_fluctuation",
+    "gradient_descent_risk",
     "influence",
     "influence_proxy",
     "linear",
+    "multi_pass_risk",
     "one_pass_risk",
     "polynomial",
     "schedule_families",

@@ -159,16 +159,15 @@ def _ratio_panel(axes: Axes, comparisons: list[Comparison]) -> None:
                 linewidth=1.8,
                 label="predicted" if k == 0 else None,
             )
-            if row.exact_ratio is not None:
-                axes.plot(
-                    k,
-                    row.exact_ratio,
-                    "x",
-                    color=INFLUENCE,
-                    markeredgewidth=1.6,
-                    zorder=5,
-                    label="exact" if k == 0 else None,
-                )
+            axes.plot(
+                k,
+                row.exact_ratio,
+                "x",
+                color=INFLUENCE,
+                markeredgewidth=1.6,
+                zorder=5,
+                label="expected" if k == 0 else None,
+            )
         ticks += list(x)
         labels += [STYLES[row.schedule][2].replace(", ", ",\n").replace(" ", "\n") for row in rows]
         centres.append((float(x.mean()), procedure.replace("_", "-")))

@@ -25,6 +25,10 @@ app.command(
     "batchlaw.cli.reproduce:reproduce",
     help="Run the paper's four experiments and compare every figure.",
 )
+app.command(
+    "batchlaw.cli.risk:risk",
+    help="Risk of batch schedules in its parts, without Monte Carlo.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from batchlaw import _check, rates
 from batchlaw._check import FloatArray
 from batchlaw._files import read_columns
 from batchlaw.allocation import METHODS, allocate, schedule_families
-from batchlaw.problem import Problem
+from batchlaw.problem import KINDS, Problem
 from batchlaw.update_rules import ema, tail_average
 
 FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
@@ -63,6 +64,11 @@ class ProblemOptions:
         elif self.problem == "power-law":
             made = Problem.power_law(
                 self.a, self.b, self._sketch(), self.d, self.sigma, seed=self.seed
+            )
+        elif self.problem in KINDS:
+            size = math.inf if math.isinf(self.m) else self._sketch()
+            return Problem.power_law_nodes(
+                self.a, self.b, size, kind=self.problem, sigma=self.sigma
             )
         else:
             return self._from_file()

@@ -37,6 +37,7 @@ def one_pass_risk(
     and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
     Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
     Batches need not be whole numbers here. One schedule gives numbers, many give arrays.
+    Where nodes stand for many directions, ``uncertainty`` is the change from half as many.
 
     Parameters
     ----------
@@ -76,17 +77,23 @@ def one_pass_risk(
             "the second moment overflows although the mean contracts"
         )
     note = growth_note(problem, gamma, sizes) if plain else None
-    picked = ours[0] if _check.is_single(batches) else ours
-    bias, noise, covariance = np.moveaxis(picked, -1, 0)
+    single = _check.is_single(batches)
+    uncertainty = np.zeros(())
+    if problem.coarser is not None:
+        coarse = parts(problem.coarser).sum(axis=-1)
+        uncertainty = np.abs(coarse / ours.sum(axis=-1) - 1.0)
+        uncertainty = uncertainty[0] if single else uncertainty
+    bias, noise, covariance = np.moveaxis(ours[0] if single else ours, -1, 0)
     return Risk(
         procedure=_name(momentum, nesterov, pytorch, average),
-        method="exact",
+        method="exact" if problem.coarser is None else f"exact on nodes ({problem.description})",
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         bias=bias,
         variance=noise + covariance,
         variance_noise=noise,
         variance_covariance=covariance,
+        uncertainty=uncertainty,
         notes=() if note is None else (note,),
     )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw.allocation import effective_fluctuation, fluctuation_factors
+from batchlaw.exact.multi_pass import multi_pass_risk
 from batchlaw.paper.setting import Setting
 from batchlaw.paper.sweep import Collapse, Sweep
 from batchlaw.problem import Problem
@@ -15,6 +16,8 @@ from batchlaw.simulate import Progress, simulate_multi_pass
 
 @dataclass(frozen=True, eq=False)
 class MultiPassSweep(Collapse):
+    """The measured sweep with its mean-field expectation beside it."""
+
     samples: int
 
     def summary_rows(self) -> list[dict[str, object]]:
@@ -26,6 +29,7 @@ class MultiPassSweep(Collapse):
                 "rho_eff": self.predictor[row],
                 "fluctuation": measured[row],
                 "fluctuation_se": errors[row],
+                "expected_fluctuation": np.asarray(self.exact.fluctuation)[row],
             }
             for row, budget, schedule in self.sweep.cells()
         ]
@@ -67,5 +71,6 @@ def run(
         term="fluctuation",
         predictor=np.asarray(effective_fluctuation(sweep.kappa, sweep.flat, setting.n)),
         measured=measured,
+        exact=multi_pass_risk(problem, sweep.rates, sweep.flat, samples=setting.n),
         samples=setting.n,
     )

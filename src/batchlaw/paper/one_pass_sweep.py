@@ -11,15 +11,12 @@ from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.paper.setting import Setting
 from batchlaw.paper.sweep import Collapse, Sweep
 from batchlaw.problem import Problem
-from batchlaw.risk import Risk
 from batchlaw.simulate import Progress, simulate_one_pass
 
 
 @dataclass(frozen=True, eq=False)
 class OnePassSweep(Collapse):
-    """The measured sweep with the exact risk of the same schedules beside it."""
-
-    exact: Risk
+    """The measured sweep with the exact variance of the same schedules beside it."""
 
     def summary_rows(self) -> list[dict[str, object]]:
         measured, errors = self.values(), self.standard_errors()

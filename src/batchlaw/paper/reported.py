@@ -27,6 +27,8 @@ PROFILE = {
     "constant batch": 8,
 }
 PAPER_REPETITIONS = 300
+# What stands beside a measured ratio: an exact expectation, or the mean field's.
+EXACT = {"one_pass": "exact", "multi_pass": "mean field"}
 # Agreement of two measured figures: within this many joint standard errors.
 LIMIT = 3.0
 # A standard error from fewer repetitions is itself too uncertain to judge by.
@@ -99,9 +101,9 @@ def _measured(setting: Setting, comparisons: list[Comparison]) -> list[Figure]:
 
 def _exact(setting: Setting, comparisons: list[Comparison]) -> list[Figure]:
     return [
-        _distance(setting, "exact", c.exact_ratio, c, c.measured_ratio_se)
+        _distance(setting, EXACT[c.procedure], c.exact_ratio, c, c.measured_ratio_se)
         for c in comparisons
-        if c.exact_ratio is not None and c.schedule != "constant"
+        if c.schedule != "constant"
     ]
 
 

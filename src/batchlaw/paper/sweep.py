@@ -66,13 +66,15 @@ class Collapse:
     """A measured sweep, and the summary of its schedules that should explain it.
 
     ``predictor`` is 1/B_eff (one pass) or rho_eff (multi-pass); the law says that the
-    ``term`` of the risk is proportional to it.
+    ``term`` of the risk is proportional to it. ``exact`` holds the expectations of the same
+    schedules, without Monte Carlo.
     """
 
     sweep: Sweep
     term: str
     predictor: FloatArray
     measured: Risk
+    exact: Risk
 
     def values(self) -> FloatArray:
         return np.asarray(getattr(self.measured, self.term))

@@ -1,0 +1,83 @@
+"""GD and multi-pass SGD: exact given a dataset, an approximation over datasets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw import _check
+from batchlaw._check import Batches
+from batchlaw.exact.expected_simple import expected_fluctuation_simple
+from batchlaw.exact.fluctuation import fluctuation_given_dataset
+from batchlaw.exact.gradient_descent import given_dataset, given_features
+from batchlaw.exact.mean_field import expected_gradient_descent_risk, expected_risk_mean_field
+from batchlaw.problem import Problem
+from batchlaw.procedures import Dataset
+from batchlaw.risk import Risk
+
+METHODS = ("mean_field", "simple")
+
+
+def gradient_descent_risk(
+    problem: Problem,
+    rates: ArrayLike,
+    dataset: Dataset | tuple[ArrayLike, None] | None = None,
+    *,
+    samples: int | None = None,
+) -> Risk:
+    """Risk of normal GD (paper, section 2), on a dataset or over datasets of ``samples``.
+
+    Given features and labels it is exact: bias, variance (the response to the realised label
+    residuals) and the cross term between the two. With None for the labels it is exact after
+    averaging over them: Bias + s2 Var. With ``samples`` it is the mean-field expectation of
+    ``multi_pass_risk``, an approximation.
+    """
+    _either(dataset, samples)
+    if dataset is not None:
+        features, labels = dataset
+        if labels is None:
+            return given_features(problem, rates, features)
+        return given_dataset(problem, rates, (np.asarray(features), labels))
+    return expected_gradient_descent_risk(problem, rates, _check.count("samples", samples))
+
+
+def multi_pass_risk(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    samples: int | None = None,
+    dataset: Dataset | None = None,
+    replacement: bool = False,
+    method: str = "mean_field",
+) -> Risk:
+    """Risk of multi-pass batch SGD: GD's, and the fluctuation around it (paper, section 2).
+
+    With a dataset it is exact given that dataset, batches averaged over. With ``samples`` = N
+    it is the expectation over datasets, without sampling any, and an approximation: the
+    dynamical mean field gives all parts; "simple" the fluctuation alone, in O(T M), and
+    refuses where it would err much. ``docs/mean_field.md`` shows how far to trust them.
+
+    Parameters
+    ----------
+    rates : (T,) array
+        Step sizes gamma_t.
+    batches : (T,) or (S, T) array
+        Batch sizes B_t, at most N without replacement.
+    replacement
+        Whether a batch is drawn with replacement.
+    method
+        Of the expectation over datasets: "mean_field" or "simple".
+    """
+    _either(dataset, samples)
+    _check.choice("method", method, METHODS)
+    if dataset is not None:
+        return fluctuation_given_dataset(problem, rates, batches, dataset, replacement=replacement)
+    solve = expected_risk_mean_field if method == "mean_field" else expected_fluctuation_simple
+    N = _check.count("samples", samples)
+    return solve(problem, rates, batches, N, replacement=replacement)
+
+
+def _either(dataset: object, samples: int | None) -> None:
+    if (dataset is None) == (samples is None):
+        raise ValueError("give either a dataset, or samples: the size of datasets to average over")
