@@ -174,7 +174,7 @@ def test_schedules_that_round_alike_have_ratio_one_without_error(tmp_path, capsy
     budgets = ["--multipass-grad-budget-values", "128"]
     code = main(["reproduce", "--output-dir", str(tmp_path), *options, *budgets])
     out = capsys.readouterr().out
-    (line,) = [line for line in out.splitlines() if "early_large" in line]
+    (line,) = [line for line in out.splitlines() if "one_pass early_large" in line]
     assert "1.00000  0.000  0.0 s.e.     yes" in line
     assert code in (0, 1)
 

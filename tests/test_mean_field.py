@@ -16,6 +16,7 @@ from batchlaw.exact.mean_field import (
     _solve,
     expected_gradient_descent_risk,
     expected_risk_mean_field,
+    model_error,
 )
 from batchlaw.exact.sample_spectrum import largest_sample_eigenvalue, sample_spectrum
 
@@ -207,7 +208,17 @@ def test_both_give_the_expected_ratio_of_the_paper_setting(paper):
         assert risk.ratio("fluctuation", 0, 1)[0] == pytest.approx(expected, abs=5.1e-5)
 
 
-def test_the_contour_is_fine_enough_and_says_when_it_is_not(small):
+def test_the_error_that_is_reported_is_the_models_own(small):
+    rates = bl.wsd(60, 0.5)
+    for N, expected in ((8, 0.024), (16, 0.006), (20, 0.006), (64, 0.0015), (1000, 0.0015)):
+        assert model_error(N) == pytest.approx(expected)
+        assert expected_gradient_descent_risk(small, rates, N).uncertainty == model_error(N)
+    largest = {least: max(bounds) for name, least, _, *bounds in _limits() if "mean" in name}
+    assert largest == {64: 0.15, 16: 0.6}
+
+
+def test_the_contour_is_fine_enough_and_says_when_it_is_not(small, monkeypatch):
+    monkeypatch.setattr("batchlaw.exact.mean_field.model_error", lambda N: 0.0)
     rates, batches = bl.wsd(60, 0.5), np.full(60, 4)
     usual = expected_risk_mean_field(small, rates, batches, 20)
     finer = expected_risk_mean_field(small, rates, batches, 20, nodes=200)

@@ -75,7 +75,9 @@ def trajectory_figure(names: Sequence[str], bias: np.ndarray, variance: np.ndarr
         axes.plot(bias[0], color=RATE, linestyle="--", label="bias (all schedules)")
         for row, name in enumerate(names):
             color = STYLES[name][0] if name in STYLES else colors[row % len(colors)]
-            axes.plot(variance[row], color=color, label=f"variance, {Path(name).stem}")
+            # At the start there is none, which a logarithm can't show.
+            seen = np.where(variance[row] > 0.0, variance[row], np.nan)
+            axes.plot(seen, color=color, label=f"variance, {Path(name).stem}")
         axes.set(
             title="Risk along the run",
             xlabel="updates done",

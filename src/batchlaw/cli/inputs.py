@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from cyclopts import Parameter
+from cyclopts import Parameter, Token
 from numpy.typing import NDArray
 
 from batchlaw import _check, rates
@@ -19,6 +20,18 @@ from batchlaw.problem import KINDS, Problem
 from batchlaw.update_rules import ema, tail_average
 
 FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
+
+
+def _whole(_: type, tokens: list[Token]) -> int:
+    """A whole number: 3.9 is refused, not rounded."""
+    (token,) = tokens
+    try:
+        return int(token.value)
+    except ValueError:
+        raise ValueError(f"it must be a whole number, got {token.value!r}") from None
+
+
+Whole = Annotated[int, Parameter(converter=_whole)]
 
 
 @Parameter(name="*")
@@ -50,13 +63,13 @@ class ProblemOptions:
     """
 
     problem: str = "paper"
-    d: int = 10_000
+    d: Whole = 10_000
     m: float = 64
     a: float = 2.0
     b: float = 1.5
     sigma: float = 1.0
-    seed: int = 123
-    prior: bool = False
+    seed: Whole = 123
+    prior: Annotated[bool, Parameter(negative=())] = False
 
     def build(self) -> Problem:
         if self.problem == "paper":
@@ -112,7 +125,7 @@ class RateOptions:
     """
 
     rates: str = "wsd"
-    steps: int = 64
+    steps: Whole = 64
     gamma: float = 0.05
     warmup: str | None = None
     stable: str = "0.5"
@@ -153,7 +166,7 @@ class BatchOptions:
     """
 
     batches: str = "oracle,constant"
-    budget: int | None = None
+    budget: Whole | None = None
 
     def build(self, influence: FloatArray, max_batch: int | None = None) -> dict[str, FloatArray]:
         """Every schedule by name, in the order asked for."""

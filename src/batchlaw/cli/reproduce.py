@@ -8,20 +8,12 @@ from typing import Annotated
 from cyclopts import Parameter, Token
 
 from batchlaw._files import OutputDirectory
+from batchlaw.cli.inputs import Whole
 from batchlaw.cli.progress import progress_bars
 from batchlaw.cli.table import text_table
 from batchlaw.paper.reported import ENOUGH, LIMIT, PAPER_REPETITIONS, Figure
 from batchlaw.paper.run import FIGURE, Results, run, write
 from batchlaw.paper.setting import GRAD_BUDGETS, ONE_PASS_N, Setting
-
-
-def _whole(_: type, tokens: list[Token]) -> int:
-    """A whole number: 3.9 is refused, not rounded."""
-    (token,) = tokens
-    try:
-        return int(token.value)
-    except ValueError:
-        raise ValueError(f"it must be a whole number, got {token.value!r}") from None
 
 
 def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
@@ -37,7 +29,6 @@ def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
         ) from None
 
 
-Whole = Annotated[int, Parameter(converter=_whole)]
 Budgets = Annotated[
     tuple[int, ...],
     Parameter(

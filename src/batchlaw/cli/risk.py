@@ -15,7 +15,7 @@ from batchlaw._check import FloatArray
 from batchlaw._files import OutputDirectory
 from batchlaw._version import __version__
 from batchlaw.allocation import effective_batch, effective_fluctuation
-from batchlaw.cli.inputs import BatchOptions, ProblemOptions, RateOptions, parse_average
+from batchlaw.cli.inputs import BatchOptions, ProblemOptions, RateOptions, Whole, parse_average
 from batchlaw.cli.table import text_table
 from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.exact.one_pass import one_pass_risk
@@ -30,12 +30,12 @@ PARTS = {
 
 
 def risk(
+    *,
     problem: ProblemOptions = ProblemOptions(),  # noqa: B008 - frozen
     rates: RateOptions = RateOptions(),  # noqa: B008
     batches: BatchOptions = BatchOptions(),  # noqa: B008
-    *,
     procedure: Literal["one-pass", "multi-pass", "gd"] = "one-pass",
-    samples: int = 512,
+    samples: Whole = 512,
     replacement: Annotated[bool, Parameter(negative=())] = False,
     method: Literal["mean-field", "simple"] = "mean-field",
     momentum: float = 0.0,
@@ -66,7 +66,7 @@ def risk(
         The velocity is multiplied by the current rate, as in torch.optim.SGD.
     average
         last, tail:SHARE or ema:DECAY: what is read out of the iterates.
-    json
+    json_
         Print JSON instead of a table.
     trajectory
         Directory for trajectory.csv and trajectory.png: the one-pass risk after every step.
