@@ -13,6 +13,8 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw.cli.table import text_table
+from batchlaw.exact.fluctuation import fluctuation_given_dataset
+from batchlaw.paper.setting import GRAD_BUDGETS
 
 ACCURACY = 1e-3
 
@@ -49,6 +51,36 @@ def against_monte_carlo() -> str:
     )
 
 
+def multi_pass() -> str:
+    """All 44 schedules of the paper's sweep: given one dataset, and over datasets."""
+    problem, rates = bl.Problem.paper(), bl.wsd(512, 0.05)
+    kappa = bl.influence(problem, rates)
+    batches = np.array(
+        [b for n in GRAD_BUDGETS for b in bl.schedule_families(kappa, n, max_batch=512).values()]
+    )
+    dataset = problem.sample(512, seed=1)
+    rows = [
+        (
+            "exact given a dataset",
+            lambda: bl.multi_pass_risk(problem, rates, batches, dataset=dataset),
+        ),
+        (
+            "the same, truncated to 8 directions",
+            lambda: fluctuation_given_dataset(problem, rates, batches, dataset, truncate=8),
+        ),
+        (
+            "expected over datasets, mean field",
+            lambda: bl.multi_pass_risk(problem, rates, batches, samples=512),
+        ),
+        (
+            "expected over datasets, simple",
+            lambda: bl.multi_pass_risk(problem, rates, batches, samples=512, method="simple"),
+        ),
+    ]
+    cells = [(name, f"{seconds(function, 2):.3g}") for name, function in rows]
+    return text_table(("multi-pass, 44 schedules, N = L = 512, M = 64", "seconds"), cells)
+
+
 def growth() -> tuple[list[int], list[int], np.ndarray]:
     steps, nodes = [10**k for k in range(2, 7)], [25, 100, 400]
     table = np.empty((len(steps), len(nodes)))
@@ -80,6 +112,7 @@ def main() -> None:
     parser.add_argument("--figure", type=Path)
     arguments = parser.parse_args()
     print(against_monte_carlo(), "\n")
+    print(multi_pass(), "\n")
     steps, nodes, table = growth()
     rows = [
         (f"{T:.0e}", *(f"{1e3 * x:.3g}" for x in row), f"{1e9 * row[-1] / T / nodes[-1]:.2f}")

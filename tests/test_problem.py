@@ -34,7 +34,7 @@ def test_paper_draws_match_the_whole_matrices():
 def test_power_law_matches_the_whole_matrices_over_several_blocks(monkeypatch):
     d, M, a, b = 300, 5, 1.8, 1.4
     whole = bl.Problem.power_law(a, b, M, d, seed=4)
-    monkeypatch.setattr("batchlaw.problem.BLOCK", 64)
+    monkeypatch.setattr("batchlaw.problem.BLOCK", 16)
     blocks = bl.Problem.power_law(a, b, M, d, seed=4)
     np.testing.assert_allclose(blocks.eigenvalues, whole.eigenvalues, rtol=1e-12)
     w_rng, S_rng = map(np.random.default_rng, np.random.SeedSequence(4).spawn(2))
@@ -176,3 +176,14 @@ def test_steep_spectra_keep_their_digits():
 def test_a_spectrum_too_steep_for_its_sketch_is_refused():
     with pytest.raises(ValueError, match="a = 30.0 decays too fast for sketch = 16"):
         bl.Problem.power_law(30.0, 1.5, 16, 500, seed=0)
+
+
+@pytest.mark.parametrize("dim", [16, 31, 32, 33, 47, 48, 49, 63, 64, 65, 80])
+def test_any_split_into_head_and_rest_gives_the_same_problem(dim, monkeypatch):
+    """Blocks of 16 around 8 M = 32 and 4 M more: no remainder may be short of rank."""
+    whole = bl.Problem.power_law(2.0, 1.5, 4, dim, seed=3)
+    monkeypatch.setattr("batchlaw.problem.BLOCK", 16)
+    split = bl.Problem.power_law(2.0, 1.5, 4, dim, seed=3)
+    np.testing.assert_allclose(split.eigenvalues, whole.eigenvalues, rtol=1e-12)
+    np.testing.assert_allclose(split.target_energy, whole.target_energy, rtol=1e-10)
+    assert split.approximation == pytest.approx(whole.approximation, rel=1e-10)
