@@ -40,9 +40,11 @@ lint: .venv/.dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.base  ## speed against a plain NumPy port, measured in one run
+bench: .venv/.base  ## speed ratios and errors of approximations, each measured in one run
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/huge_sketch.py
+	$(BIN)/python benchmarks/exact_cost.py
+	$(BIN)/python benchmarks/approximations.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -32,6 +32,23 @@ def test_every_row_of_the_theory_table_names_a_function_and_a_test(function, tes
     assert f"def {name}(" in (ROOT / "tests" / file).read_text()
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
+def test_every_test_that_a_page_names_exists(page):
+    tests = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    for name in re.findall(r"`(?:tests/)?(?:test_\w+\.py::)?(test_\w+)`", page.read_text()):
+        assert f"def {name}(" in tests, name
+
+
+def test_every_function_of_the_bounds_table_exists():
+    from batchlaw import bounds
+
+    lines = (ROOT / "docs" / "bounds.md").read_text().splitlines()
+    rows = [line.split("|")[2] for line in lines if line.startswith("|") and "`test_" in line]
+    assert len(rows) > 30
+    for name in re.findall(r"`(\w+)`", " ".join(rows)):
+        assert callable(getattr(bounds, name)), name
+
+
 def test_the_python_of_the_readme_runs(capsys):
     (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     exec(compile(block, "README.md", "exec"), {})
