@@ -45,3 +45,10 @@ def test_larger_batches_calm_the_same_rate(small):
 def test_momentum_that_diverges_is_named_not_returned(small):
     with pytest.raises(ValueError, match="unstable for batches as small as 1"):
         bl.one_pass_risk(small, bl.constant(20_000, 2.0), np.ones(20_000), momentum=0.9)
+
+
+def test_momentum_whose_second_moment_grows_says_so(small):
+    calm = bl.one_pass_risk(small, bl.constant(60, 0.1), 4, momentum=0.8)
+    assert calm.notes == ()
+    grows = bl.one_pass_risk(small, bl.constant(60, 1.2), 1, momentum=0.8)
+    assert "the second moment grows: excess risk" in grows.notes[0]

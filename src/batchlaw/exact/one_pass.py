@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels import moments
-from batchlaw.exact.stability import growth_note
+from batchlaw.exact.stability import excess_note, growth_note
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
 from batchlaw.update_rules import check_stable, readout, update_rule
@@ -76,7 +76,7 @@ def one_pass_risk(
             f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
             "the second moment overflows although the mean contracts"
         )
-    note = growth_note(problem, gamma, sizes) if plain else None
+    note = growth_note(problem, gamma, sizes) if plain else excess_note(problem, ours)
     single = _check.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:

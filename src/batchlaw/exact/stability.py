@@ -53,3 +53,18 @@ def growth_note(problem: Problem, rates: FloatArray, batches: FloatArray) -> str
         f"{rates[step]:.4g} at step {step + 1} is above {limits[row, step]:.4g}, the largest "
         f"stable one for batch {batches[row, step]:g}"
     )
+
+
+def excess_note(problem: Problem, parts: FloatArray) -> str | None:
+    """A sentence where a run ends worse than its start and the noise together, or None.
+
+    With momentum the second-moment map has no such simple limit; this looks at the outcome.
+    """
+    start = float((problem.multiplicity * problem.eigenvalues) @ problem.target_energy)
+    excess = float(parts.sum(axis=-1).max())
+    if excess <= start + problem.noise_variance:
+        return None
+    return (
+        f"the second moment grows: excess risk {excess:.4g} is above {start:.4g} at the start and "
+        f"{problem.noise_variance:.4g} of label noise together; the rate is too large for the batch"
+    )
