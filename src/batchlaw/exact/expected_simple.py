@@ -9,6 +9,7 @@ from batchlaw import _check
 from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels.mean_field import simple_fluctuation
 from batchlaw.allocation import fluctuation_factors
+from batchlaw.exact.stability import check_overflow
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
 from batchlaw.update_rules import check_stable
@@ -63,11 +64,7 @@ def expected_fluctuation_simple(
     fluctuation = simple_fluctuation(
         mu, n, problem.target_energy, problem.noise_variance, gamma, rho, float(N)
     )
-    if not np.isfinite(fluctuation).all():
-        raise ValueError(
-            f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
-            "the second moment overflows although the mean contracts"
-        )
+    check_overflow(fluctuation, gamma, sizes)
     bias = float((n * mu * problem.target_energy) @ psi**2)
     variance = problem.noise_variance / N * float(n @ (1.0 - psi) ** 2)
     single = _check.is_single(batches)

@@ -35,6 +35,7 @@ from batchlaw.exact.sample_spectrum import (
     largest_sample_eigenvalue,
     sample_spectrum,
 )
+from batchlaw.exact.stability import check_overflow
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
 from batchlaw.update_rules import check_stable
@@ -84,11 +85,7 @@ def expected_risk_mean_field(
     rho = fluctuation_factors(sizes, gamma.size, N, replacement=replacement)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
     bias, variance, fluctuation = _solve(spectrum, problem.noise_variance, gamma, rho, N)
-    if not np.isfinite(fluctuation).all():
-        raise ValueError(
-            f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
-            "the second moment overflows although the mean contracts"
-        )
+    check_overflow(fluctuation, gamma, sizes)
     notes = [APPROXIMATE]
     growth = float(outlier_growth(problem, gamma, rho, N).max())
     if growth > LARGEST_GROWTH:

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels import moments
-from batchlaw.exact.stability import excess_note, growth_note
+from batchlaw.exact.stability import check_overflow, excess_note, growth_note
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
 from batchlaw.update_rules import check_stable, readout, update_rule
@@ -71,11 +71,7 @@ def one_pass_risk(
         return out if trajectory else out[:, 0]
 
     ours = parts(problem)
-    if not np.isfinite(ours).all():
-        raise ValueError(
-            f"peak rate {gamma.max():.6g} is unstable for batches as small as {sizes.min():g}: "
-            "the second moment overflows although the mean contracts"
-        )
+    check_overflow(ours, gamma, sizes)
     note = growth_note(problem, gamma, sizes) if plain else excess_note(problem, ours)
     single = _check.is_single(batches)
     uncertainty = np.zeros(())

@@ -36,6 +36,15 @@ def largest_stable_rate(problem: Problem, batch: float) -> float:
     return low
 
 
+def check_overflow(values: FloatArray, rates: FloatArray, batches: FloatArray) -> None:
+    """Refuse a run whose second moment left the range of numbers."""
+    if not np.isfinite(values).all():
+        raise ValueError(
+            f"peak rate {rates.max():.6g} is unstable for batches as small as {batches.min():g}: "
+            "the second moment overflows although the mean contracts"
+        )
+
+
 def growth_note(problem: Problem, rates: FloatArray, batches: FloatArray) -> str | None:
     """A sentence where some steps of a run enlarge the second moment, or None."""
     smallest, largest = float(batches.min()), float(batches.max())
