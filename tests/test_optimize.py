@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchlaw as bl
@@ -132,6 +132,7 @@ def test_the_papers_instance_has_the_known_optimum(paper):
     assert whole.variance < _variance(paper, rates, greedy)
 
 
+@settings(max_examples=25)
 @given(problems, rate_lists, st.integers(0, 40), st.data())
 def test_no_schedule_beats_the_optimum_on_exact_risk(problem, rates, extra, data):
     rates = np.array(rates)
@@ -152,10 +153,10 @@ def test_no_schedule_beats_the_optimum_on_exact_risk(problem, rates, extra, data
     others.append(bl.allocate(shape[: rates.size], budget, method="continuous"))
     values = bl.one_pass_risk(problem, rates, np.array(others, dtype=float)).variance
     assert whole.lower_bound <= values.min() * (1 + 1e-11)
-    if whole.batches.max() > 1:
-        assert whole.variance <= values[:4].min() * (1 + 1e-11) or whole.gap < 0.05
+    assert whole.variance <= values[:-1].min() * (1 + 1e-11)
 
 
+@settings(max_examples=40)
 @given(problems, rate_lists, st.integers(1, 4), st.integers(0, 6), st.floats(0.0, 1.0))
 def test_bounds_are_respected(problem, rates, low, width, share):
     steps, high = len(rates), low + width
@@ -213,11 +214,11 @@ def _undamped(objective, steps, budget, rounds=200):
 
 
 def test_it_converges_where_the_undamped_iteration_cycles():
-    """gamma mu_1 near its limit and hardly more samples than steps."""
+    """gamma mu_1 = 1: every step wipes out the top direction, and what is left is its noise."""
     problem = bl.Problem.from_spectrum([1.0, 0.6, 0.3], [1.0, 1.0, 2.0], 0.5)
-    rates = np.full(24, 1.9)
+    rates = np.full(24, 1.0)
     objective = _plain_objective(problem, rates, None, False)
-    assert _undamped(objective, 24, 96.0) > 0.1
+    assert _undamped(objective, 24, 96.0) > 0.9
     found = optimal_batches(problem, rates, 96, integer=False)
     assert found.kkt_residual < 1e-9
     assert found.variance < _variance(problem, rates, 4)
@@ -225,7 +226,7 @@ def test_it_converges_where_the_undamped_iteration_cycles():
 
 def test_it_converges_in_random_hard_settings():
     rng = np.random.default_rng(4)
-    for _ in range(60):
+    for _ in range(40):
         M, steps = int(rng.integers(1, 20)), int(rng.integers(1, 80))
         mu = rng.uniform(0.01, 1.0, M) ** rng.uniform(0.5, 6.0)
         energy = rng.exponential(size=M) / mu * rng.choice([0, 1, 100])
@@ -235,7 +236,7 @@ def test_it_converges_in_random_hard_settings():
         budget = int(steps * rng.choice([1.0, 1.05, 1.5, 4.0, 1e3, 1e9]))
         found = optimal_batches(problem, rates, budget, integer=False)
         assert found.kkt_residual < 1e-9
-        assert found.lower_bound == pytest.approx(found.variance, rel=1e-6)
+        assert found.lower_bound == pytest.approx(found.variance, rel=1e-7)
         start = bl.allocate(bl.influence(problem, rates), budget, method="continuous")
         assert found.variance <= _variance(problem, rates, start) * (1 + 1e-11)
 
@@ -317,8 +318,6 @@ def test_an_optimum_goes_wherever_batches_go(small):
     assert bl.one_pass_risk(small, rates, found).variance == pytest.approx(found.variance)
     kappa = bl.influence(small, rates)
     assert bl.effective_batch(kappa, found) == bl.effective_batch(kappa, found.batches)
-    simulated = bl.simulate_one_pass(small, rates, found, repetitions=4, seed=0)
-    assert np.isfinite(simulated.total)
     assert "10 batches of 1 to" in repr(found)
 
 
@@ -342,7 +341,9 @@ def test_model_noise_is_the_residual_before_each_step(small):
         np.testing.assert_allclose(model_noise(small, rates, **options), expected, rtol=1e-13)
     beta = 0.5
     e, v = -small.optimum, np.zeros(6)
-    for rate, level in zip(rates, model_noise(small, rates, momentum=beta, nesterov=True)):
+    for rate, level in zip(
+        rates, model_noise(small, rates, momentum=beta, nesterov=True), strict=True
+    ):
         y = e + beta * v
         assert level == pytest.approx(small.noise_variance + small.eigenvalues @ y**2)
         v = beta * v - rate * small.eigenvalues * y

@@ -19,7 +19,7 @@ from batchlaw.update_rules import check_stable, readout, update_rule
 
 # The KKT residual that is aimed at, and the one below which the optimum is called certified.
 AIM, CERTIFIED = 1e-10, 1e-9
-ROUNDS = 5_000
+ROUNDS = 20_000
 LARGEST_DAMPING = 1e9
 # A round is taken back where the slope along it turns into more than this share of its negative.
 OVERSHOOT = 0.9
@@ -132,8 +132,8 @@ def optimal_batches(
             raise ValueError("samples needs plain SGD: no momentum and average=None")
         samples = _check.count("samples", samples, minimum=1 if replacement else 2)
         if not replacement:
-            largest = samples if max_batch is None else _check.count("max_batch", max_batch)
-            max_batch = min(largest, samples)
+            given = samples if max_batch is None else _check.count("max_batch", max_batch)
+            max_batch = min(given, samples)
     elif replacement:
         raise ValueError("replacement needs samples, the size of the dataset")
     low, high, _ = _limits(gamma.size, budget, min_batch, max_batch, 1)
@@ -154,7 +154,9 @@ def optimal_batches(
     real, rounds = _descend(objective, start, budget, low, high)
     residual = kkt_residual(real.batches, real.slopes, low, high)
     largest, bound = float(real.batches.max()), real.variance
-    convex = float(high) if samples is None or replacement else min(float(high), samples / 2.0)
+    convex = float(high)
+    if samples is not None and not replacement:
+        convex = min(convex, samples / 2.0)
     if largest <= convex:
         bound -= objective.scale * _duality_gap(real, budget, low, convex)
     proof = _claim(residual, largest, convex, high)
@@ -316,7 +318,7 @@ def _descend(
         slope, end = _slope(point, move), _slope(moved, move)
         new_residual = kkt_residual(moved.batches, moved.slopes, low, high)
         # Next to the optimum both slopes are rounding, and the residual has to judge.
-        if end > -OVERSHOOT * slope and new_residual > OVERSHOOT * residual:
+        if end > -OVERSHOOT * slope and new_residual >= residual:
             continue
         turn = slope / (slope - end) if slope < min(end, 0.0) else np.inf
         damping = max((2.0 + tried) / min(max(turn, 0.5), 1.5) - 2.0, 0.0)
