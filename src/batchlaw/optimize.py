@@ -19,12 +19,12 @@ from batchlaw.update_rules import check_stable, readout, update_rule
 
 # The KKT residual that is aimed at, and the one below which the optimum is called certified.
 AIM, CERTIFIED = 1e-10, 1e-9
-ROUNDS = 20_000
+ROUNDS = 5_000
 LARGEST_DAMPING = 1e9
 # A round is taken back where the slope along it turns into more than this share of its negative.
 OVERSHOOT = 0.9
 # Relative changes of the objective below this are rounding.
-ROUNDING = 1e-13
+ROUNDING = 1e-12
 # Variances and slopes from here on count as overflow: there is room for sums of them.
 LARGEST = 1e280
 # Steps^2 x directions up to which every exchange of one sample is tried: some ten seconds.
