@@ -26,6 +26,7 @@ ORDER = [
     "risk",
     "procedures",
     "exact",
+    "optimize",
     "bounds",
     "robust",
     "horizon",
