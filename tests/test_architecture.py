@@ -29,7 +29,7 @@ ORDER = [
     "optimize",
     "bounds",
     "robust",
-    "horizon",
+    "joint",
     "baselines",
     "simulate",
     "plots",

@@ -210,15 +210,18 @@ def test_both_give_the_expected_ratio_of_the_paper_setting(paper):
 
 def test_the_error_that_is_reported_is_the_models_own(small):
     rates = bl.wsd(60, 0.5)
-    for N, expected in ((8, 0.024), (16, 0.006), (20, 0.006), (64, 0.0015), (1000, 0.0015)):
-        assert model_error(N) == pytest.approx(expected)
-        assert expected_gradient_descent_risk(small, rates, N).uncertainty == model_error(N)
+    for N, expected in ((8, 0.1), (16, 0.006), (20, 0.006), (64, 0.0015), (1000, 0.0015)):
+        assert model_error(small, rates, N) == expected
+    flat = bl.Problem.from_spectrum(np.ones(60), np.ones(60), 1.0)
+    assert model_error(flat, np.full(300, 0.1), 64) == 0.01
+    assert model_error(flat, np.full(300, 0.1), 32) == 0.03
+    assert expected_gradient_descent_risk(small, rates, 64).uncertainty == 0.0015
     largest = {least: max(bounds) for name, least, _, *bounds in _limits() if "mean" in name}
     assert largest == {64: 0.15, 16: 0.6}
 
 
 def test_the_contour_is_fine_enough_and_says_when_it_is_not(small, monkeypatch):
-    monkeypatch.setattr("batchlaw.exact.mean_field.model_error", lambda N: 0.0)
+    monkeypatch.setattr("batchlaw.exact.mean_field.model_error", lambda *_: 0.0)
     rates, batches = bl.wsd(60, 0.5), np.full(60, 4)
     usual = expected_risk_mean_field(small, rates, batches, 20)
     finer = expected_risk_mean_field(small, rates, batches, 20, nodes=200)

@@ -75,6 +75,10 @@ class Problem:
             f"approximation {self.approximation:.6g}, irreducible {self.irreducible:.6g})"
         )
 
+    def described(self, method: str) -> str:
+        """How a number was computed, and what the directions are where that needs saying."""
+        return f"{method}, on the {self.description}" if self.description else method
+
     @property
     def noise_variance(self) -> float:
         """s2 = sigma^2 + Approx, the variance of y - z^T u*."""
@@ -162,6 +166,8 @@ class Problem:
                     f"{name} must have one entry for each of the {mu.size} eigenvalues, "
                     f"got {array.size}"
                 )
+        if not many.any():
+            raise ValueError("multiplicity must not be zero for every eigenvalue")
         approximation = _check.real("approximation", approximation, at_least=0.0)
         s2 = _check.real("noise_variance", noise_variance, at_least=approximation)
         order = np.argsort(-mu, kind="stable")
@@ -198,13 +204,13 @@ class Problem:
         nodes : int
             About how many nodes to use, at least 16.
         """
-        a = _check.real("a", a, above=1.0)
-        b = _check.real("b", b, above=1.0)
+        a = _check.real("a", a, above=1.0, at_most=50.0)
+        b = _check.real("b", b, above=1.0, at_most=10.0)
         size = math.inf if sketch == math.inf else _check.count("sketch", sketch)
         if LARGEST_SKETCH < size < math.inf:
             raise ValueError(f"sketch must be at most 10^12, or math.inf, got {sketch!r}")
         _check.choice("kind", kind, tuple(KINDS))
-        sigma = _check.real("sigma", sigma, at_least=0.0)
+        sigma = _check.real("sigma", sigma, at_least=0.0, at_most=1e100)
         nodes = _check.count("nodes", nodes, minimum=16)
         make, name = KINDS[kind]
         description = f"{name}, M = {size:g}"

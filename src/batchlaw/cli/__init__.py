@@ -43,7 +43,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"batchlaw: {_one_line(error)}", file=sys.stderr)
         return 2
     except MemoryError:
-        print("batchlaw: out of memory: ask for fewer repetitions or directions", file=sys.stderr)
+        print("batchlaw: out of memory: ask for fewer steps or repetitions", file=sys.stderr)
+        return 2
+    except ArithmeticError as error:
+        print(f"batchlaw: numbers out of range: {_one_line(error)}", file=sys.stderr)
         return 2
     except BrokenPipeError:
         # The reader has left; point stdout elsewhere so that closing it is quiet.

@@ -14,6 +14,8 @@ from batchlaw._kernels import fluctuation as kernels
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.empirical import Empirical, check_finite, check_reused, responses, survivals
 from batchlaw.exact.gradient_descent import dataset_risk
+from batchlaw.exact.over_datasets import reuse_name
+from batchlaw.exact.stability import excess_note
 from batchlaw.problem import Problem
 from batchlaw.procedures import Dataset
 from batchlaw.risk import Risk
@@ -80,8 +82,9 @@ def fluctuation_given_dataset(
     path = Path.of(data, labels, gamma)
     fluctuation = _fluctuation(data, path, gamma, rho, k)
     check_finite(fluctuation, gamma, data.eigenvalues)
-    procedure = f"multi-pass SGD, {'with' if replacement else 'without'} replacement"
-    risk = around(descent, fluctuation, procedure=procedure)
+    risk = around(descent, fluctuation, procedure=reuse_name(replacement))
+    if (note := excess_note(problem, np.asarray(risk.excess))) is not None:
+        risk = replace(risk, notes=(note,))
     if k < K:
         noisiest = int(np.argmax(fluctuation))
         exact = _fluctuation(data, path, gamma, rho[noisiest : noisiest + 1], K)[0]
@@ -90,7 +93,11 @@ def fluctuation_given_dataset(
             risk,
             method=f"truncated to {k} of {K} directions, given the dataset",
             uncertainty=share * fluctuation / risk.excess,
-            notes=(f"the fluctuation errs by less than about {share:.1e} of itself",),
+            notes=(
+                f"the fluctuation errs by about {share:.1e} of itself or less, as measured on the "
+                "schedule with the largest one",
+                *risk.notes,
+            ),
         )
     return first(risk) if _check.is_single(batches) else risk
 

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._check import FloatArray
 from batchlaw.exact.empirical import Empirical, check_features, check_finite, check_reused, filters
+from batchlaw.exact.stability import excess_note
 from batchlaw.problem import Problem
 from batchlaw.procedures import Dataset, check_dataset
 from batchlaw.risk import Risk
@@ -97,9 +98,13 @@ def _bias_error(problem: Problem, data: Empirical, survival: FloatArray) -> Floa
 
 
 def _risk(problem: Problem, method: str, bias: float, variance: float, cross: float) -> Risk:
+    note = excess_note(problem, np.array(bias + variance + cross))
     return Risk(
         procedure="normal GD",
-        method=method,
+        method=problem.described(method),
+        notes=()
+        if (note := excess_note(problem, np.array(bias + variance + cross))) is None
+        else (note,),
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         bias=bias,

@@ -22,6 +22,8 @@ one-pass SGD.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -29,6 +31,7 @@ from batchlaw import _check
 from batchlaw._check import Batches, FloatArray, IntArray
 from batchlaw._kernels import mean_field
 from batchlaw.allocation import fluctuation_factors
+from batchlaw.exact.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
 from batchlaw.exact.sample_spectrum import (
     ComplexArray,
     SampleSpectrum,
@@ -43,7 +46,6 @@ from batchlaw.update_rules import check_stable
 # At most one dataset in so many holds a sample that is larger than the outlier considered.
 OUTLIER_RARITY = 10.0
 # Past this growth of an outlier's squared residual the result says so.
-APPROXIMATE = "an approximation: docs/mean_field.md holds its measured errors"
 LARGEST_GROWTH = 3.0
 # Logarithm of a product that no sum can feel.
 NEGLIGIBLE = -60.0
@@ -80,40 +82,54 @@ def expected_risk_mean_field(
         rounding is the larger error. ``uncertainty`` is the change from half as many again,
         or the error of the model itself where that is more (``model_error``).
     """
-    gamma, N = _check_run(problem, rates, samples, minimum=1 if replacement else 2)
+    gamma, N = _check_run(problem, rates, samples)
     sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
     rho = fluctuation_factors(sizes, gamma.size, N, replacement=replacement)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
     bias, variance, fluctuation = _solve(spectrum, problem.noise_variance, gamma, rho, N)
     check_overflow(fluctuation, gamma, sizes)
-    notes = [APPROXIMATE]
-    growth = float(outlier_growth(problem, gamma, rho, N).max())
-    if growth > LARGEST_GROWTH:
-        notes.append(
-            f"batch noise multiplies an outlying sample's squared residual by {growth:.3g}: rare "
-            "datasets may decide the exact average, and are left out here"
-        )
-    single = _check.is_single(batches)
-    return Risk(
-        procedure="multi-pass SGD, " + ("with" if replacement else "without") + " replacement",
-        method=f"mean field over datasets of {N} samples",
-        irreducible=problem.irreducible,
-        approximation=problem.approximation,
-        bias=bias if single else np.full(rho.shape[0], bias),
-        variance=variance if single else np.full(rho.shape[0], variance),
-        fluctuation=float(fluctuation[0]) if single else fluctuation,
-        uncertainty=max(_quadrature_error(problem, spectrum, gamma, N), model_error(N)),
-        notes=tuple(notes),
+    risk = averaged_risk(
+        problem,
+        reuse_name(replacement),
+        f"mean field over datasets of {N} samples",
+        bias,
+        variance,
+        float(fluctuation[0]) if _check.is_single(batches) else fluctuation,
+        max(_quadrature_error(problem, spectrum, gamma, N), model_error(problem, gamma, N)),
     )
+    risk = _with_outliers(risk, float(outlier_growth(problem, gamma, rho, N).max()))
+    if problem.coarser is None:
+        return risk
+    coarse = expected_risk_mean_field(
+        problem.coarser, rates, batches, N, replacement=replacement, nodes=nodes
+    )
+    change = np.max(np.abs(np.asarray(coarse.excess) / risk.excess - 1.0))
+    return replace(risk, uncertainty=max(risk.uncertainty, change))
 
 
-def model_error(samples: int) -> float:
+def _with_outliers(risk: Risk, growth: float) -> Risk:
+    """The result as it is, or with no claim on its error where rare datasets decide."""
+    if growth <= LARGEST_GROWTH:
+        return risk
+    note = (
+        f"updates multiply an outlying sample's squared residual by {growth:.3g}: rare datasets "
+        "may decide the exact average, and are left out here"
+    )
+    return replace(risk, uncertainty=np.inf, notes=(*risk.notes, note))
+
+
+def model_error(problem: Problem, rates: FloatArray, samples: int) -> float:
     """Relative error of the mean field's parts, as measured against exact averages over datasets.
 
-    The largest of its limits in docs/mean_field.md: 0.15 % from N = 64 on, 0.6 % from 16 on.
-    Below that nothing was measured, and the error is taken to grow as 1/N^2.
+    The limits of docs/mean_field.md: 0.15 % from N = 64 on and 0.6 % from 16 on while less
+    than half of the samples' freedom is used (df/N), 1 % and 3 % beyond; 10 % below N = 16.
     """
-    return 0.0015 if samples >= 64 else 0.006 * max(16.0 / samples, 1.0) ** 2
+    if samples < 16:
+        return 0.1
+    easy = degrees_of_freedom(problem, rates) <= 0.5 * samples
+    if samples < 64:
+        return 0.006 if easy else 0.03
+    return 0.0015 if easy else 0.01
 
 
 def expected_gradient_descent_risk(
@@ -123,19 +139,19 @@ def expected_gradient_descent_risk(
 
     The same averages as ``expected_risk_mean_field``, whose fluctuation vanishes at B_t = N.
     """
-    gamma, N = _check_run(problem, rates, samples, minimum=1)
+    gamma, N = _check_run(problem, rates, samples)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
     bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma)
-    return Risk(
-        procedure="normal GD",
-        method=f"mean field over datasets of {N} samples",
-        irreducible=problem.irreducible,
-        approximation=problem.approximation,
-        bias=bias,
-        variance=variance,
-        uncertainty=max(_quadrature_error(problem, spectrum, gamma, N), model_error(N)),
-        notes=(APPROXIMATE,),
+    risk = averaged_risk(
+        problem,
+        "normal GD",
+        f"mean field over datasets of {N} samples",
+        bias,
+        variance,
+        0.0,
+        max(_quadrature_error(problem, spectrum, gamma, N), model_error(problem, gamma, N)),
     )
+    return _with_outliers(risk, float(outlier_growth(problem, gamma, np.zeros((1, 1)), N).max()))
 
 
 def _solve(
@@ -229,11 +245,9 @@ def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int)
     return np.exp(largest)
 
 
-def _check_run(
-    problem: Problem, rates: ArrayLike, samples: int, minimum: int
-) -> tuple[FloatArray, int]:
+def _check_run(problem: Problem, rates: ArrayLike, samples: int) -> tuple[FloatArray, int]:
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
-    N = _check.count("samples", samples, minimum=minimum)
+    N = _check.count("samples", samples, minimum=2)
     edge = largest_sample_eigenvalue(problem, N)
     if gamma.max() * edge >= 2.0:
         raise ValueError(

@@ -72,7 +72,10 @@ def one_pass_risk(
 
     ours = parts(problem)
     check_overflow(ours, gamma, sizes)
-    note = growth_note(problem, gamma, sizes) if plain else excess_note(problem, ours)
+    if np.any(momentum):
+        note = excess_note(problem, ours.sum(axis=-1))
+    else:
+        note = growth_note(problem, gamma, sizes)
     single = _check.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:
@@ -82,7 +85,7 @@ def one_pass_risk(
     bias, noise, covariance = np.moveaxis(ours[0] if single else ours, -1, 0)
     return Risk(
         procedure=_name(momentum, nesterov, pytorch, average),
-        method="exact" if problem.coarser is None else f"exact on nodes ({problem.description})",
+        method=problem.described("exact"),
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         bias=bias,

@@ -50,30 +50,35 @@ def growth_note(problem: Problem, rates: FloatArray, batches: FloatArray) -> str
     smallest, largest = float(batches.min()), float(batches.max())
     if growth(problem, float(rates.max()), smallest) < 1.0:
         return None  # the worst pair is stable, and so is every other
-    # The limit is a smooth function of the batch: a few points of it serve all steps.
+    # The limit is a smooth function of the batch: a few points of it serve for the share of
+    # steps, and only the worst step is judged by its own.
     grid = np.geomspace(smallest, largest, 33) if largest > smallest else np.array([smallest])
     limits = np.interp(batches, grid, [largest_stable_rate(problem, batch) for batch in grid])
     excess = rates / limits
-    if excess.max() < 1.0:
-        return None
     row, step = np.unravel_index(int(excess.argmax()), excess.shape)
+    rate, batch = float(rates[step]), float(batches[row, step])
+    limit = largest_stable_rate(problem, batch)
+    if rate < limit:
+        return None
+    where = f"step {step + 1}" + (f" of schedule {row}" if batches.shape[0] > 1 else "")
+    share = max((excess >= 1.0).mean(), 1.0 / excess.size)
     return (
-        f"the second moment grows at {100 * (excess >= 1.0).mean():.3g} % of the steps: rate "
-        f"{rates[step]:.4g} at step {step + 1} is above {limits[row, step]:.4g}, the largest "
-        f"stable one for batch {batches[row, step]:g}"
+        f"the second moment grows at about {100 * share:.3g} % of the steps: rate {rate:.6g} at "
+        f"{where} is above {limit:.6g}, the largest stable one for batch {batch:g}"
     )
 
 
-def excess_note(problem: Problem, parts: FloatArray) -> str | None:
+def excess_note(problem: Problem, excess: FloatArray) -> str | None:
     """A sentence where a run ends worse than its start and the noise together, or None.
 
-    With momentum the second-moment map has no such simple limit; this looks at the outcome.
+    For runs whose second-moment map has no such simple limit: this looks at the outcome.
     """
     start = float((problem.multiplicity * problem.eigenvalues) @ problem.target_energy)
-    excess = float(parts.sum(axis=-1).max())
-    if excess <= start + problem.noise_variance:
+    worst = float(np.max(excess))
+    if worst <= start + problem.noise_variance:
         return None
     return (
-        f"the second moment grows: excess risk {excess:.4g} is above {start:.4g} at the start and "
-        f"{problem.noise_variance:.4g} of label noise together; the rate is too large for the batch"
+        f"the second moment grows: excess risk {worst:.4g} is above {start:.4g} at the start and "
+        f"{problem.noise_variance:.4g} of label noise together; the rate is too large for the "
+        "batches or the data"
     )

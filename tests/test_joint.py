@@ -3,7 +3,7 @@ import pytest
 
 import batchlaw as bl
 from batchlaw.baselines import compare, gradient_noise_scale
-from batchlaw.horizon import (
+from batchlaw.joint import (
     CostModel,
     best_horizon,
     best_horizon_and_peak,
