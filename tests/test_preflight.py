@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
-from batchlaw.cli import app, main
+from batchlaw.cli import main
 from batchlaw.export import export
 from batchlaw.plan_file import Plan, stages_of
 from batchlaw.preflight import Settings, check
@@ -183,8 +183,6 @@ def files(tmp_path):
 
 
 def run(*arguments):
-    if "check" not in app:
-        app.command("batchlaw.cli.check:check")
     return main(["check", *arguments])
 
 

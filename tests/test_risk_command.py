@@ -97,6 +97,16 @@ def test_a_trajectory_is_written_and_drawn(tmp_path, capsys):
         ("--average last:3", "average must be last, tail:SHARE or ema:DECAY, got 'last:3'"),
         ("--procedure gd --momentum 0.5", "exist for procedure one-pass only"),
         ("--m inf", "m must be a whole number, got inf"),
+        ("--nesterov", "nesterov and pytorch are forms of momentum, which is zero"),
+        ("--samples 3", "samples exists for procedures multi-pass and gd"),
+        ("--procedure gd --replacement", "replacement and method exist for procedure multi-pass"),
+        ("--problem truncation --seed 3", "problem truncation has no use for --seed"),
+        ("--problem sketch --b 25 --m 1e12", "b must be at most 10.0, got 25.0"),
+        ("--problem truncation --sigma 1e200", "sigma must be at most 1e+100, got 1e+200"),
+        ("--rates cosine --decay linear", "rates cosine has no use for --decay"),
+        ("--rates constant --warmup 3", "rates constant has no use for --warmup"),
+        ("--batches oracle,", "batches must be names separated by commas, got 'oracle,'"),
+        ("--average tail:0.5 --trajectory x", "trajectory follows the iterates"),
         ("--procedure two-pass", "two-pass"),
         ("--warmup soon", "warmup must be a number, got 'soon'"),
         (
@@ -116,7 +126,9 @@ def test_bad_input_is_one_line_and_exit_code_2(options, message, capsys):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("rate\n0.1\n\nx\n", "must have a number in column rate, row 3, got 'x'"),
+        ("rate\n0.1\nx\n", "must have a number in column rate, row 3, got 'x'"),
+        ("rate\n0.1\n\n0.2\n", "must have no gaps: line 3 is empty"),
+        ("step,rate\n1,0.1\n3,0.2\n", "must have no gaps: step 2 is missing, got 3"),
         ("rate,other\n0.1,2\n,3\n", "must have a number in column rate, row 3, got ''"),
         ("gamma\n0.1\n", "must have a column rate, got gamma"),
         ("", "must have at least one row, got none"),

@@ -26,6 +26,10 @@ app.command(
     help="Run the paper's four experiments and compare every figure.",
 )
 app.command(
+    "batchlaw.cli.check:check",
+    help="Find a broken horizon, budget or stage before a run.",
+)
+app.command(
     "batchlaw.cli.risk:risk",
     help="Risk of batch schedules in its parts, without Monte Carlo.",
 )

@@ -16,6 +16,7 @@ from batchlaw import _check, rates
 from batchlaw._check import FloatArray
 from batchlaw._files import read_columns
 from batchlaw.allocation import METHODS, allocate, schedule_families
+from batchlaw.plan_file import read_schedule
 from batchlaw.problem import KINDS, Problem
 from batchlaw.update_rules import ema, tail_average
 
@@ -47,59 +48,67 @@ class ProblemOptions:
         gives on average), or a CSV file with columns eigenvalue, energy and, if some stand
         for many, multiplicity.
     d
-        Ambient dimension of the draws.
+        Ambient dimension of the draws; 10000 by default.
     m
-        Sketch dimension M; "inf" for truncation and sketch without limit.
+        Sketch dimension M, 64 by default; "inf" for truncation and sketch without limit.
     a
-        Spectrum exponent: eigenvalues i^-a.
+        Spectrum exponent: eigenvalues i^-a; 2 by default.
     b
-        Source exponent: target energies i^-b.
+        Source exponent: target energies i^-b; 1.5 by default.
     sigma
         Standard deviation of the label noise.
     seed
-        Of the draws.
+        Of the draws; 123 by default.
     prior
         Average over the target's prior instead of drawing a target.
     """
 
     problem: str = "paper"
-    d: Whole = 10_000
-    m: float = 64
-    a: float = 2.0
-    b: float = 1.5
+    d: Whole | None = None
+    m: float | None = None
+    a: float | None = None
+    b: float | None = None
     sigma: float = 1.0
-    seed: Whole = 123
+    seed: Whole | None = None
     prior: Annotated[bool, Parameter(negative=())] = False
 
     def build(self) -> Problem:
-        if self.problem == "paper":
-            made = Problem.paper(self.seed, self.d, self._sketch(), self.a, self.b, self.sigma)
-        elif self.problem == "power-law":
-            made = Problem.power_law(
-                self.a, self.b, self._sketch(), self.d, self.sigma, seed=self.seed
-            )
+        a, b = (2.0 if self.a is None else self.a), (1.5 if self.b is None else self.b)
+        drawn = self.problem in ("paper", "power-law")
+        if not drawn:
+            _refuse(self, f"problem {self.problem}", "d", "seed")
+        if drawn:
+            dim = 10_000 if self.d is None else self.d
+            seed = 123 if self.seed is None else self.seed
+            size = 64 if self.m is None else _check.count("m", self.m)
+            if self.problem == "paper":
+                made = Problem.paper(seed, dim, size, a, b, self.sigma)
+            else:
+                made = Problem.power_law(a, b, size, dim, self.sigma, seed=seed)
         elif self.problem in KINDS:
-            size = math.inf if math.isinf(self.m) else self._sketch()
-            return Problem.power_law_nodes(
-                self.a, self.b, size, kind=self.problem, sigma=self.sigma
-            )
+            m = 64.0 if self.m is None else self.m
+            rows = math.inf if math.isinf(m) else _check.count("m", m)
+            made = Problem.power_law_nodes(a, b, rows, kind=self.problem, sigma=self.sigma)
         else:
-            return self._from_file()
+            _refuse(self, "a spectrum from a file", "m", "a", "b")
+            made = self._from_file()
         return made.prior_mean() if self.prior else made
 
-    def _sketch(self) -> int:
-        return _check.count("m", self.m)
-
     def _from_file(self) -> Problem:
+        sigma = _check.real("sigma", self.sigma, at_least=0.0, at_most=1e100)
         columns = read_columns(
             Path(self.problem), needed=("eigenvalue", "energy"), optional=("multiplicity",)
         )
         return Problem.from_spectrum(
-            columns["eigenvalue"],
-            columns["energy"],
-            self.sigma**2,
-            columns.get("multiplicity"),
+            columns["eigenvalue"], columns["energy"], sigma**2, columns.get("multiplicity")
         )
+
+
+def _refuse(options: object, what: str, *names: str) -> None:
+    """An option that would change nothing is a mistake, and named."""
+    for name in names:
+        if getattr(options, name) is not None:
+            raise ValueError(f"{what} has no use for --{name.replace('_', '-')}")
 
 
 @Parameter(name="*")
@@ -113,32 +122,32 @@ class RateOptions:
         "wsd", "cosine", "linear", "polynomial", "constant", "step", or a CSV file with a
         column rate, one row a step.
     steps
-        Updates T (or L).
+        Updates T (or L); 64 by default.
     gamma
-        Peak rate.
+        Peak rate; 0.05 by default.
     warmup
         End of the warmup: a share of the steps (0.1) or a step (51). WSD's default is 0.1.
     stable
-        End of WSD's stable phase, likewise.
+        End of WSD's stable phase, likewise; 0.5 by default.
     decay
-        WSD's decay: exponential, linear or 1-sqrt.
+        WSD's decay: exponential (the default), linear or 1-sqrt.
     """
 
     rates: str = "wsd"
-    steps: Whole = 64
-    gamma: float = 0.05
+    steps: Whole | None = None
+    gamma: float | None = None
     warmup: str | None = None
-    stable: str = "0.5"
-    decay: str = "exponential"
+    stable: str | None = None
+    decay: str | None = None
 
     def build(self) -> FloatArray:
-        warmup = "0.1" if self.rates == "wsd" else "0"
-        start = _share_or_step("warmup", self.warmup or warmup)
+        steps = 64 if self.steps is None else self.steps
+        gamma = 0.05 if self.gamma is None else self.gamma
         if self.rates == "wsd":
-            end = _share_or_step("stable", self.stable)
-            return rates.wsd(self.steps, self.gamma, start, end, self.decay)
-        if self.rates == "constant":
-            return rates.constant(self.steps, self.gamma)
+            start = _share_or_step("warmup", self.warmup or "0.1")
+            end = _share_or_step("stable", self.stable or "0.5")
+            return rates.wsd(steps, gamma, start, end, self.decay or "exponential")
+        _refuse(self, f"rates {self.rates}", "stable", "decay")
         shapes: dict[str, Callable[..., FloatArray]] = {
             "cosine": rates.cosine,
             "linear": rates.linear,
@@ -146,8 +155,13 @@ class RateOptions:
             "step": rates.step,
         }
         if self.rates in shapes:
-            return shapes[self.rates](self.steps, self.gamma, warmup=start)
-        return read_columns(Path(self.rates), needed=("rate",))["rate"]
+            start = _share_or_step("warmup", self.warmup or "0")
+            return shapes[self.rates](steps, gamma, warmup=start)
+        _refuse(self, f"rates {self.rates}", "warmup")
+        if self.rates == "constant":
+            return rates.constant(steps, gamma)
+        _refuse(self, "a file of rates", "steps", "gamma")
+        return read_schedule(Path(self.rates), "rate")
 
 
 @Parameter(name="*")
@@ -170,6 +184,8 @@ class BatchOptions:
 
     def build(self, influence: FloatArray, max_batch: int | None = None) -> dict[str, FloatArray]:
         """Every schedule by name, in the order asked for."""
+        if "" in self.batches.split(","):
+            raise ValueError(f"batches must be names separated by commas, got {self.batches!r}")
         budget = 8 * influence.size if self.budget is None else self.budget
         return {
             name: np.asarray(self._one(name, influence, budget, max_batch), dtype=np.float64)
@@ -183,7 +199,7 @@ class BatchOptions:
             return schedule_families(influence, budget, max_batch=max_batch)[name]
         if name in METHODS:
             return allocate(influence, budget, method=name, max_batch=max_batch)
-        return read_columns(Path(name), needed=("batch",))["batch"]
+        return read_schedule(Path(name), "batch")
 
 
 def parse_average(text: str | None, steps: int) -> FloatArray | None:

@@ -35,9 +35,9 @@ def risk(
     rates: RateOptions = RateOptions(),  # noqa: B008
     batches: BatchOptions = BatchOptions(),  # noqa: B008
     procedure: Literal["one-pass", "multi-pass", "gd"] = "one-pass",
-    samples: Whole = 512,
+    samples: Whole | None = None,
     replacement: Annotated[bool, Parameter(negative=())] = False,
-    method: Literal["mean-field", "simple"] = "mean-field",
+    method: Literal["mean-field", "simple"] | None = None,
     momentum: float = 0.0,
     nesterov: Annotated[bool, Parameter(negative=())] = False,
     pytorch: Annotated[bool, Parameter(negative=())] = False,
@@ -53,11 +53,12 @@ def risk(
         one-pass is exact. multi-pass and gd are expectations over datasets of ``samples``,
         an approximation that says how good it is.
     samples
-        N of multi-pass and gd.
+        N of multi-pass and gd; 512 by default.
     replacement
         Multi-pass batches with replacement.
     method
-        Of multi-pass: mean-field (all parts), or simple (the fluctuation alone, cheaper).
+        Of multi-pass: mean-field (all parts, the default), or simple (the fluctuation alone,
+        cheaper).
     momentum
         beta of one-pass SGD.
     nesterov
@@ -72,36 +73,36 @@ def risk(
         Directory for trajectory.csv and trajectory.png: the one-pass risk after every step.
     """
     at, gamma = problem.build(), rates.build()
+    reuse = procedure == "multi-pass"
     if procedure != "one-pass" and (momentum or average != "last" or trajectory):
         raise ValueError("momentum, average and trajectory exist for procedure one-pass only")
+    if (nesterov or pytorch) and not momentum:
+        raise ValueError("nesterov and pytorch are forms of momentum, which is zero")
+    if average != "last" and trajectory:
+        raise ValueError("trajectory follows the iterates: it needs average last")
+    if not reuse and (replacement or method):
+        raise ValueError("replacement and method exist for procedure multi-pass only")
+    if procedure == "one-pass" and samples is not None:
+        raise ValueError("samples exists for procedures multi-pass and gd; one pass has a budget")
+    N = 512 if samples is None else samples
     options: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
     weights = parse_average(average, gamma.size)
-    kappa = influence(
-        at.eigenvalues, gamma, multiplicity=at.multiplicity, average=weights, **options
-    )
-    reuse = procedure == "multi-pass"
-    schedules = batches.build(kappa, samples if reuse and not replacement else None)
+    kappa = influence(at, gamma, average=weights, **options)
+    schedules: dict[str, FloatArray] = {"full batch": np.zeros(0)}
+    if procedure != "gd":
+        schedules = batches.build(kappa, N if reuse and not replacement else None)
     sizes = list(schedules.values())
+    effective: dict[str, FloatArray] = {}
     if procedure == "gd":
-        schedules, result = (
-            {"full batch": sizes[0]},
-            gradient_descent_risk(at, gamma, samples=samples),
-        )
-        effective: dict[str, FloatArray] = {}
+        result = gradient_descent_risk(at, gamma, samples=N)
     elif reuse:
-        result = multi_pass_risk(
-            at,
-            gamma,
-            sizes,
-            samples=samples,
-            replacement=replacement,
-            method=method.replace("-", "_"),
-        )
-        rho = effective_fluctuation(kappa, sizes, samples, replacement=replacement)
-        effective = {"rho_eff": np.asarray(rho)}
+        how = (method or "mean-field").replace("-", "_")
+        result = multi_pass_risk(at, gamma, sizes, samples=N, replacement=replacement, method=how)
+        rho = effective_fluctuation(kappa, sizes, N, replacement=replacement)
+        effective["rho_eff"] = np.asarray(rho)
     else:
         result = one_pass_risk(at, gamma, sizes, average=weights, **options)
-        effective = {"b_eff": np.asarray(effective_batch(kappa, sizes))}
+        effective["b_eff"] = np.asarray(effective_batch(kappa, sizes))
     rows = _rows(list(schedules), result, PARTS[procedure], effective)
     setting = {"problem": asdict(problem), "rates": asdict(rates), "batches": asdict(batches)}
     if trajectory is not None:
@@ -139,17 +140,20 @@ def _report(result: Risk, rows: list[dict[str, Any]], gamma: FloatArray) -> str:
         text_table(header, cells),
     ]
     if np.any(result.uncertainty):
-        lines.append(f"\nestimated relative error of the excess: {np.max(result.uncertainty):.1e}")
+        error = float(np.max(result.uncertainty))
+        said = "unknown" if np.isinf(error) else f"{error:.1e}"
+        lines.append(f"\nestimated relative error of the excess: {said}")
     lines += [f"\nnote: {note}" for note in result.notes]
     return "\n".join(lines)
 
 
 def _document(result: Risk, rows: list[dict[str, Any]], setting: dict[str, Any]) -> dict[str, Any]:
+    error = float(np.max(result.uncertainty))
     return {
         "procedure": result.procedure,
         "method": result.method,
         "schedules": rows,
-        "relative_error_of_excess": float(np.max(result.uncertainty)),
+        "relative_error_of_excess": None if np.isinf(error) else error,
         "notes": list(result.notes),
         "setting": setting,
         "batchlaw": __version__,
