@@ -22,15 +22,20 @@ from batchlaw import _check
 from batchlaw._check import FloatArray, IntArray
 from batchlaw._kernels import stages as kernels
 
-# Up to this many steps every step is a candidate boundary; beyond, about CELLS are chosen.
-EXACT_STEPS = 3000
+# Every step is a candidate boundary up to this many steps and stages x steps^2 (a second or
+# two a price); beyond, about CELLS boundaries are chosen, and at most CELLS stages used.
+EXACT_STEPS, EXACT_WORK = 3000, 2e9
 CELLS = 1200
 # So few ways to choose the boundaries are all tried.
-FEW = 300
+FEW = 2000
 # Branches tried for the sizes of one choice of boundaries, and for the final one.
 NODES, FINAL_NODES = 2_000, 200_000
-# The dual is maximised to this relative precision.
+# Relative precision of the dual and of the search for better boundaries, which ends after so
+# many passes over them, or when a pass is not worth its time.
 PRECISION = 1e-10
+PASSES, WORTH = 40, 1e-8
+# It starts from so many of the choices that the dual met, and sizes so many stages in all.
+STARTS, WORK = 4, 400_000
 # Stand in for "no bound": squares and products with lengths stay finite.
 NO_LOW, NO_HIGH = 1e-120, 1e120
 
@@ -111,13 +116,13 @@ def best_stages(
     units = float(total // unit) if integer else float(total)
     # An influence of zero everywhere leaves nothing to choose: one stage.
     task = _Task.of(kappa / peak if peak > 0.0 else kappa, units, low, high, integer)
-    if peak == 0.0 or count == 1:
-        ends = np.array([kappa.size])
-        dual = loss = 0.0
+    if peak == 0.0 or count == 1:  # one stage has one best size: it is its own bound
+        ends, dual, loss = np.array([kappa.size]), math.inf, 0.0
     else:
         ends, dual, loss = _solve(task, count)
     sizes = task.sizes(ends, FINAL_NODES)
-    return _result(kappa, total, ends, sizes, unit, integer, dual * peak / unit, loss)
+    bound = dual * peak / unit if peak > 0.0 else 0.0
+    return _result(kappa, total, ends, sizes, unit, integer, bound, loss)
 
 
 def _result(
@@ -144,8 +149,8 @@ def _result(
         ends=ends,
         sizes=values,
         objective=objective,
-        # One stage has one best size, so its objective is its own bound.
-        lower_bound=min(bound, objective) if bound > 0.0 else objective,
+        # The two may meet, and rounding must not cross them.
+        lower_bound=min(bound, objective),
         oracle=oracle,
         gap=objective / oracle - 1.0 if oracle > 0.0 else 0.0,
         spent=(lengths * values).sum().item(),
@@ -194,29 +199,38 @@ class _Boundaries:
     at: IntArray
     count: int
 
-    def _table(
-        self, lam: float, cut: FloatArray, bounded: bool = True
-    ) -> tuple[FloatArray, IntArray]:
+    @property
+    def complete(self) -> bool:
+        return self.at.size == self.task.kappa.size + 1
+
+    def _rules(self, lam: float, bounded: bool) -> tuple[float, float, float, float, bool]:
         task = self.task
-        low, high, spare = task.low, task.high, task.budget - task.low * task.kappa.size
-        if not bounded:
-            low, high, spare = NO_LOW, NO_HIGH, NO_HIGH
-        rules = (lam, low, high, spare, task.whole and bounded)
-        sums, ends = np.ascontiguousarray(task.sums[:, self.at]), self.at.astype(np.float64)
-        costs, _ = kernels.stage_costs(sums, ends, cut, self.count, *rules)
-        if np.isfinite(cut).any():
-            return costs, self.at[-1:]
-        return costs, self.at[kernels.stage_boundaries(costs, sums, ends, *rules)]
+        spare = task.budget - task.low * task.kappa.size
+        if bounded:
+            return lam, task.low, task.high, spare, task.whole
+        return lam, NO_LOW, NO_HIGH, NO_HIGH, False
 
-    def unbounded(self) -> tuple[float, IntArray]:
-        """The least sum_s sqrt(n_s K_s) and the ends of its stages."""
-        costs, ends = self._table(1.0, np.full(self.at.size - 1, np.inf), bounded=False)
-        return float(costs[-1, -1]) / 2.0, ends
+    def _costs(self, cut: FloatArray, rules: tuple[float, float, float, float, bool]) -> FloatArray:
+        sums = np.ascontiguousarray(self.task.sums[:, self.at])
+        count = min(self.count, self.at.size - 1)
+        costs = kernels.stage_costs(sums, self.at.astype(np.float64), cut, count, *rules)
+        return np.asarray(costs)
 
-    def priced(self, lam: float) -> tuple[float, IntArray]:
+    def _steps(self, rules: tuple[float, float, float, float, bool]) -> FloatArray:
+        """Each cell's steps, priced one by one."""
+        lam, low, high, spare, whole = rules
+        most = min(low + spare, high)
+        return np.asarray(kernels.priced_steps(self.task.kappa, self.at, lam, low, most, whole))
+
+    def priced(self, lam: float, bounded: bool = True) -> tuple[float, IntArray]:
         """The least priced cost and the ends of its stages."""
-        costs, ends = self._table(lam, np.full(self.at.size - 1, np.inf))
-        return float(costs[-1, -1]), ends
+        rules = self._rules(lam, bounded)
+        if self.count >= self.task.kappa.size:
+            return float(self._steps(rules).sum()), np.arange(1, self.task.kappa.size + 1)
+        costs = self._costs(np.full(self.at.size - 1, np.inf), rules)
+        sums = np.ascontiguousarray(self.task.sums[:, self.at])
+        chosen = kernels.stage_boundaries(costs, sums, self.at.astype(np.float64), *rules)
+        return float(costs[-1, -1]), self.at[chosen]
 
     def relaxed(self, lam: float, bounded: bool = True) -> float:
         """A lower bound on the priced cost of at most K stages with any boundaries.
@@ -225,23 +239,19 @@ class _Boundaries:
         priced apart: its whole cells, and the pieces at its ends. The pieces of a cell cost
         at least its steps priced one by one. A cell of one step has no inside.
         """
-        task = self.task
-        low, high = (task.low, task.high) if bounded else (NO_LOW, NO_HIGH)
-        whole = task.whole and bounded
-        cut = kernels.priced_steps(task.kappa, self.at, lam, low, high, whole)
-        cut = np.where(np.diff(self.at) > 1, cut, np.inf)
-        costs, _ = self._table(lam, cut, bounded)
-        return float(costs[-1, -1])
-
-    @property
-    def complete(self) -> bool:
-        return self.at.size == self.task.kappa.size + 1
+        rules = self._rules(lam, bounded)
+        steps = self._steps(rules)
+        if self.count >= self.at.size - 1:
+            return float(steps.sum())
+        cut = np.where(np.diff(self.at) > 1, steps, np.inf)
+        return float(self._costs(cut, rules)[-1, -1])
 
 
 def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
     """Ends of good stages, the dual value, and what the choice of candidates may lose."""
-    grid = _Boundaries(task, _candidates(task.kappa), count)
-    root, ends = grid.unbounded()
+    grid = _Boundaries(task, _candidates(task.kappa, count), count)
+    cost, ends = grid.priced(1.0, bounded=False)
+    root = cost / 2.0  # sum_s sqrt(n_s K_s)
     mass, length = task.stages(ends)
     real = np.sqrt(mass / length) * (task.budget / root)
     if not task.whole and real.min() >= task.low and real.max() <= task.high:
@@ -254,17 +264,14 @@ def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
     dual, lam, tried = _maximise_dual(grid, (root / task.budget) ** 2)
     loss = 0.0
     if not grid.complete:
-        dual_here = dual
-        dual = grid.relaxed(lam) - lam * task.budget
-        # The price falls with the dual value; the relaxed dual is nearly flat there.
-        lam *= dual / dual_here
-        dual = max(dual, grid.relaxed(lam) - lam * task.budget)
-        loss = max(dual_here / dual - 1.0, 0.0)
-    if math.comb(task.kappa.size - 1, count - 1) <= FEW:
+        restricted, dual = dual, _relaxed_dual(grid, dual, lam)
+        loss = restricted / dual - 1.0 if dual > 0.0 else math.inf
+    if grid.complete and math.comb(task.kappa.size - 1, count - 1) <= FEW:
         return min(_all_ends(task.kappa.size, count), key=task.objective), dual, loss
-    starts = {tuple(each): each for each in [ends, *tried]}.values()
-    best = sorted(starts, key=task.objective)[:3]
-    return min((_improve(task, each) for each in best), key=task.objective), dual, loss
+    met = {each.tobytes(): each for each in tried}.values()
+    # Where bounds bind the priced stages may be few; the unbounded ones leave more to move.
+    starts = [ends, *sorted(met, key=task.objective)[:STARTS]]
+    return min((_improve(task, each) for each in starts), key=task.objective), dual, loss
 
 
 def _maximise_dual(grid: _Boundaries, lam: float) -> tuple[float, float, list[IntArray]]:
@@ -302,6 +309,23 @@ def _maximise_dual(grid: _Boundaries, lam: float) -> tuple[float, float, list[In
     return best, best_lam, tried
 
 
+def _relaxed_dual(grid: _Boundaries, restricted: float, lam: float) -> float:
+    """The dual value for any boundaries, from the price that is best for the candidates.
+
+    Price and dual value fall in proportion where no bound binds, so the first step is
+    right there; any price gives a valid bound, and 0 always is one.
+    """
+    best = grid.relaxed(lam) - lam * grid.task.budget
+    fall = max(best / restricted, 0.25)
+    for _ in range(20):
+        lam *= fall
+        value = grid.relaxed(lam) - lam * grid.task.budget
+        if value <= best:
+            break
+        best = value
+    return min(max(best, 0.0), restricted)
+
+
 def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
     """What the priced optimum of these stages spends."""
     mass, length = task.stages(ends)
@@ -316,29 +340,34 @@ def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
 
 
 def _improve(task: _Task, ends: IntArray) -> IntArray:
-    """Move one boundary at a time, by powers of two, while the objective falls."""
+    """Move one boundary at a time, by shrinking jumps, while the objective falls."""
     best = task.objective(ends)
-    reach = 1 << max(int(np.diff(ends, prepend=0).max()).bit_length() - 1, 0)
-    improved = True
-    while improved:
-        improved = False
-        for trial in _moved(ends, reach):
-            value = task.objective(trial)
-            if value < best * (1.0 - 1e-12):
-                ends, best, improved = trial, value, True
-                break
+    reach = 1 << int(np.diff(ends, prepend=0).max()).bit_length() - 1
+    left = WORK // ends.size
+    for _ in range(PASSES):
+        before = best
+        for i in range(ends.size - 1):
+            jump = reach
+            while jump and left > 0:
+                trials = list(_moved(ends, i, jump))
+                values = [task.objective(trial) for trial in trials]
+                left -= len(trials)
+                if values and min(values) < best * (1.0 - PRECISION):
+                    best = min(values)
+                    ends = trials[values.index(best)]
+                else:
+                    jump //= 2
+        if best >= before * (1.0 - WORTH):
+            break
     return ends
 
 
-def _moved(ends: IntArray, reach: int) -> Iterator[IntArray]:
-    for i in range(ends.size - 1):
-        before = ends[i - 1] if i else 0
-        jump = reach
-        while jump:
-            for place in (ends[i] - jump, ends[i] + jump):
-                if before < place < ends[i + 1]:
-                    yield np.concatenate([ends[:i], [place], ends[i + 1 :]])
-            jump //= 2
+def _moved(ends: IntArray, i: int, jump: int) -> Iterator[IntArray]:
+    """Boundary i one jump earlier and one later, where its neighbours leave room."""
+    first = ends[i - 1] if i else 0
+    for place in (ends[i] - jump, ends[i] + jump):
+        if first < place < ends[i + 1]:
+            yield np.concatenate([ends[:i], [place], ends[i + 1 :]])
 
 
 def _all_ends(steps: int, count: int) -> Iterator[IntArray]:
@@ -346,10 +375,10 @@ def _all_ends(steps: int, count: int) -> Iterator[IntArray]:
         yield np.array([*inner, steps])
 
 
-def _candidates(kappa: FloatArray) -> IntArray:
+def _candidates(kappa: FloatArray, count: int) -> IntArray:
     """Every step, or about CELLS boundaries: half by influence mass, half by steps."""
     T = kappa.size
-    if T <= EXACT_STEPS:
+    if T <= EXACT_STEPS and (count >= T or count * T**2 <= EXACT_WORK):
         return np.arange(T + 1)
     weight = np.cumsum(np.sqrt(kappa))
     share = weight / weight[-1] + np.arange(1, T + 1) / T

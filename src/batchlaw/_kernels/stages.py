@@ -73,8 +73,7 @@ def stage_costs(sums, ends, cut, stages, lam, low, high, spare, whole):  # type:
     """Least priced cost of reaching each boundary in at most k stages, (stages + 1, m + 1).
 
     ``sums`` and ``ends`` are taken at the m + 1 boundaries. A cell i between neighbours
-    may also be split by a change of stage anywhere inside, for ``cut[i]`` (inf forbids it);
-    the second table that is returned includes a split cell before the boundary.
+    may also be split by a change of stage anywhere inside, for ``cut[i]`` (inf forbids it).
     """
     m = ends.size - 1
     clean = np.full((stages + 1, m + 1), np.inf)
@@ -87,7 +86,7 @@ def stage_costs(sums, ends, cut, stages, lam, low, high, spare, whole):  # type:
         for k in range(1, stages + 1):
             clean[k, j] = min(_least(split[k - 1], row, j), split[k - 1, j])
             split[k, j] = min(clean[k, j], clean[k, j - 1] + cut[j - 1])
-    return clean, split
+    return clean
 
 
 @njit(nogil=True, cache=True)
@@ -220,7 +219,7 @@ def _search(mass, length, sizes, budget, low, high, lam, nodes):  # type: ignore
 
     Depth first, the longest stage first, sizes in order of priced cost. A branch is left
     when its priced cost so far, plus the least of the rest, less lam times the budget,
-    cannot beat the best. The last stage takes what is left.
+    cannot beat the best by more than 1e-11. The last stage takes what is left.
     """
     k = mass.size
     best = np.sum(mass / sizes)
@@ -262,7 +261,7 @@ def _search(mass, length, sizes, budget, low, high, lam, nodes):  # type: ignore
         if up[level] <= room:
             above = mass[level] / up[level] + price * up[level]
         cost = so_far[level] + min(below, above)
-        if cost + rest[level + 1] - lam * budget >= best * (1.0 - 1e-13):
+        if cost + rest[level + 1] - lam * budget >= best * (1.0 - 1e-11):
             level -= 1
             fresh = False
             if level < 0:
