@@ -22,20 +22,22 @@ from batchlaw import _check
 from batchlaw._check import FloatArray, IntArray
 from batchlaw._kernels import stages as kernels
 
-# Every step is a candidate boundary up to this many steps and stages x steps^2 (a second or
-# two a price); beyond, about CELLS boundaries are chosen, and at most CELLS stages used.
-EXACT_STEPS, EXACT_WORK = 3000, 2e9
+# Every step is a candidate boundary up to this many steps, and this much stages x steps^2 (a
+# tenth of a second a price); beyond, about CELLS candidates are chosen.
+EXACT_STEPS, EXACT_WORK = 3000, 5e8
 CELLS = 1200
 # So few ways to choose the boundaries are all tried.
 FEW = 2000
 # Branches tried for the sizes of one choice of boundaries, and for the final one.
 NODES, FINAL_NODES = 2_000, 200_000
 # Relative precision of the dual and of the search for better boundaries, which ends after so
-# many passes over them, or when a pass is not worth its time.
+# many passes, or when one gains less than this, or than this share of what is left open.
 PRECISION = 1e-10
-PASSES, WORTH = 40, 1e-8
+PASSES, WORTH, WORTH_SHARE = 40, 1e-8, 1e-3
 # It starts from so many of the choices that the dual met, and sizes so many stages in all.
-STARTS, WORK = 4, 400_000
+STARTS, WORK = 4, 200_000
+# Jumps of a boundary halve down to this one, then shrink by one where every step is tried.
+NEAR = 16
 # Stand in for "no bound": squares and products with lengths stay finite.
 NO_LOW, NO_HIGH = 1e-120, 1e120
 
@@ -259,7 +261,7 @@ def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
         if not grid.complete:
             any_root = grid.relaxed(1.0, bounded=False) / 2.0
             dual, loss = any_root**2 / task.budget, (root / any_root) ** 2 - 1.0
-            ends = _improve(task, ends)
+            ends = _improve(task, ends, loss)
         return ends, dual, loss
     dual, lam, tried = _maximise_dual(grid, (root / task.budget) ** 2)
     loss = 0.0
@@ -271,7 +273,7 @@ def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
     met = {each.tobytes(): each for each in tried}.values()
     # Where bounds bind the priced stages may be few; the unbounded ones leave more to move.
     starts = [ends, *sorted(met, key=task.objective)[:STARTS]]
-    return min((_improve(task, each) for each in starts), key=task.objective), dual, loss
+    return min((_improve(task, each, loss) for each in starts), key=task.objective), dual, loss
 
 
 def _maximise_dual(grid: _Boundaries, lam: float) -> tuple[float, float, list[IntArray]]:
@@ -339,10 +341,11 @@ def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
     return float(length @ np.where(saves, above, below))
 
 
-def _improve(task: _Task, ends: IntArray) -> IntArray:
+def _improve(task: _Task, ends: IntArray, loss: float) -> IntArray:
     """Move one boundary at a time, by shrinking jumps, while the objective falls."""
     best = task.objective(ends)
     reach = 1 << int(np.diff(ends, prepend=0).max()).bit_length() - 1
+    near = NEAR if task.kappa.size <= EXACT_STEPS else 1
     left = WORK // ends.size
     for _ in range(PASSES):
         before = best
@@ -356,8 +359,8 @@ def _improve(task: _Task, ends: IntArray) -> IntArray:
                     best = min(values)
                     ends = trials[values.index(best)]
                 else:
-                    jump //= 2
-        if best >= before * (1.0 - WORTH):
+                    jump = jump // 2 if jump > near else jump - 1
+        if before - best <= max(WORTH, WORTH_SHARE * loss) * before:
             break
     return ends
 

@@ -174,6 +174,16 @@ def _raise_together(mass, length, sizes, left, high, whole):  # type: ignore[no-
 
 
 @njit(nogil=True)
+def _raise_each(mass, length, sizes, left, high):  # type: ignore[no-untyped-def]
+    """One more for each stage that fits, in order of gain: the ties at the common price."""
+    order = np.argsort(-mass / (length * sizes * (sizes + 1.0)), kind="mergesort")
+    for s in order:
+        if mass[s] > 0.0 and sizes[s] < high and length[s] <= left:
+            sizes[s] += 1.0
+            left -= length[s]
+
+
+@njit(nogil=True)
 def _raise_one(mass, length, sizes, left, high, whole):  # type: ignore[no-untyped-def]
     """Raise the stage that gains most a sample; returns whether any could be raised."""
     best = -1
@@ -201,6 +211,9 @@ def _fill(mass, length, sizes, budget, high, whole):  # type: ignore[no-untyped-
     left = budget - np.sum(length * sizes)
     price = _raise_together(mass, length, sizes, left, high, whole)
     left = budget - np.sum(length * sizes)
+    if whole:
+        _raise_each(mass, length, sizes, left, high)
+        left = budget - np.sum(length * sizes)
     rounds = 0
     while _raise_one(mass, length, sizes, left, high, whole):
         left = budget - np.sum(length * sizes)
