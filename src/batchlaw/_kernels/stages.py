@@ -1,0 +1,310 @@
+"""Dynamic programming over constant stages, and the sizes of given stages.
+
+A stage of ``length`` n and influence ``mass`` K that uses batches of b costs K/b and n b
+samples. At a price ``lam`` a sample its best cost is F(n, K) = min_b K/b + lam n b, with b
+among the allowed sizes. Sizes are float64; they hold whole numbers where ``whole``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+# Lets the compiler vectorise minima. Not "reassoc": sums of two parts rely on their order.
+MINIMA = {"nnan", "nsz", "contract"}
+
+
+@njit(nogil=True, cache=True)
+def two_part_sums(kappa):  # type: ignore[no-untyped-def]
+    """Prefix sums P_0..P_T as a leading part and what its rounding cut off.
+
+    A difference of plain prefix sums loses the mass of stages far below the largest.
+    """
+    sums = np.zeros((2, kappa.size + 1))
+    high = 0.0
+    low = 0.0
+    for t in range(kappa.size):
+        total = high + kappa[t]
+        shift = total - high
+        low += (high - (total - shift)) + (kappa[t] - shift)
+        high = total
+        sums[0, t + 1] = high
+        sums[1, t + 1] = low
+    return sums
+
+
+@njit(nogil=True, fastmath=MINIMA, forceinline=True)
+def _priced(mass, length, lam, low, high, whole):  # type: ignore[no-untyped-def]
+    """F(n, K): convex in b, so the best allowed size is next to sqrt(K/(lam n))."""
+    price = lam * length
+    size = np.sqrt(mass / price)
+    if whole:
+        below = min(max(np.floor(size), low), high)
+        above = min(below + 1.0, high)
+        return min(mass / below + price * below, mass / above + price * above)
+    size = min(max(size, low), high)
+    return mass / size + price * size
+
+
+@njit(nogil=True, fastmath=MINIMA)
+def _priced_row(sums, ends, j, lam, low, high, spare, whole, row):  # type: ignore[no-untyped-def]
+    """F of the stages from every earlier boundary to boundary j.
+
+    The others need ``low`` each, so a stage of length n can take low + spare/n at most.
+    """
+    for i in range(j):
+        length = ends[j] - ends[i]
+        mass = max((sums[0, j] - sums[0, i]) + (sums[1, j] - sums[1, i]), 0.0)
+        most = low + spare / length
+        most = min(high, np.floor(most) if whole else most)
+        row[i] = _priced(mass, length, lam, low, most, whole)
+
+
+@njit(nogil=True, fastmath=MINIMA)
+def _least(first, second, size):  # type: ignore[no-untyped-def]
+    least = np.inf
+    for i in range(size):
+        least = min(least, first[i] + second[i])
+    return least
+
+
+@njit(nogil=True, cache=True)
+def stage_costs(sums, ends, cut, stages, lam, low, high, spare, whole):  # type: ignore[no-untyped-def]
+    """Least priced cost of reaching each boundary in at most k stages, (stages + 1, m + 1).
+
+    ``sums`` and ``ends`` are taken at the m + 1 boundaries. A cell i between neighbours
+    may also be split by a change of stage anywhere inside, for ``cut[i]`` (inf forbids it).
+    """
+    m = ends.size - 1
+    clean = np.full((stages + 1, m + 1), np.inf)
+    split = np.full((stages + 1, m + 1), np.inf)
+    clean[:, 0] = 0.0
+    split[:, 0] = 0.0
+    row = np.empty(m)
+    for j in range(1, m + 1):
+        _priced_row(sums, ends, j, lam, low, high, spare, whole, row)
+        for k in range(1, stages + 1):
+            clean[k, j] = min(_least(split[k - 1], row, j), split[k - 1, j])
+            split[k, j] = min(clean[k, j], clean[k, j - 1] + cut[j - 1])
+    return clean
+
+
+@njit(nogil=True, cache=True)
+def stage_boundaries(  # type: ignore[no-untyped-def]
+    costs, sums, ends, lam, low, high, spare, whole
+):
+    """Indices of the boundaries behind the last entry of a table without split cells."""
+    j = ends.size - 1
+    k = costs.shape[0] - 1
+    chosen = np.empty(k + 1, dtype=np.int64)
+    row = np.empty(j)
+    used = 0
+    while j > 0:
+        while k > 1 and costs[k - 1, j] <= costs[k, j]:
+            k -= 1
+        chosen[used] = j
+        used += 1
+        _priced_row(sums, ends, j, lam, low, high, spare, whole, row)
+        best = 0
+        for i in range(1, j):
+            if costs[k - 1, i] + row[i] < costs[k - 1, best] + row[best]:
+                best = i
+        j = best
+        k -= 1
+    return chosen[:used][::-1].copy()
+
+
+@njit(nogil=True, cache=True)
+def priced_steps(kappa, starts, lam, low, high, whole):  # type: ignore[no-untyped-def]
+    """sum_t F(1, kappa_t) over each cell: no split of the cell costs less."""
+    total = np.zeros(starts.size - 1)
+    for cell in range(total.size):
+        for t in range(starts[cell], starts[cell + 1]):
+            total[cell] += _priced(kappa[t], 1.0, lam, low, high, whole)
+    return total
+
+
+@njit(nogil=True)
+def _wanted(mass, length, lam, whole):  # type: ignore[no-untyped-def]
+    """The largest size whose last unit is still worth lam a sample."""
+    ratio = mass / (lam * length)
+    return np.floor((1.0 + np.sqrt(1.0 + 4.0 * ratio)) / 2.0) if whole else np.sqrt(ratio)
+
+
+@njit(nogil=True)
+def _extra(mass, length, sizes, lam, left, high, whole):  # type: ignore[no-untyped-def]
+    """Samples that the stages which still fit would take at the price lam."""
+    total = 0.0
+    for s in range(mass.size):
+        if not whole or length[s] <= left:
+            wanted = min(_wanted(mass[s], length[s], lam, whole), high)
+            total += length[s] * max(wanted - sizes[s], 0.0)
+    return total
+
+
+@njit(nogil=True)
+def _raise_together(mass, length, sizes, left, high, whole):  # type: ignore[no-untyped-def]
+    """Raise sizes to the lowest common price that ``left`` pays; returns that price."""
+    most = 0.0
+    least = np.inf
+    for s in range(mass.size):
+        if mass[s] > 0.0:
+            most = max(most, mass[s] / length[s] / sizes[s] ** 2)
+            reach = min(sizes[s] + left / length[s], high)
+            least = min(least, mass[s] / length[s] / (reach + 1.0) ** 2)
+    if most == 0.0:
+        return 0.0
+    affordable = 2.0 * most
+    beyond = 0.5 * least
+    if _extra(mass, length, sizes, beyond, left, high, whole) <= left:
+        affordable = beyond
+    while affordable > beyond * (1.0 + 4e-16):
+        middle = np.sqrt(affordable) * np.sqrt(beyond)
+        if middle >= affordable or middle <= beyond:
+            break
+        if _extra(mass, length, sizes, middle, left, high, whole) <= left:
+            affordable = middle
+        else:
+            beyond = middle
+    for s in range(mass.size):
+        if not whole or length[s] <= left:
+            wanted = min(_wanted(mass[s], length[s], affordable, whole), high)
+            sizes[s] = max(sizes[s], wanted)
+    return affordable
+
+
+@njit(nogil=True)
+def _raise_each(mass, length, sizes, left, high):  # type: ignore[no-untyped-def]
+    """One more for each stage that fits, in order of gain: the ties at the common price."""
+    order = np.argsort(-mass / (length * sizes * (sizes + 1.0)), kind="mergesort")
+    for s in order:
+        if mass[s] > 0.0 and sizes[s] < high and length[s] <= left:
+            sizes[s] += 1.0
+            left -= length[s]
+
+
+@njit(nogil=True)
+def _raise_one(mass, length, sizes, left, high, whole):  # type: ignore[no-untyped-def]
+    """Raise the stage that gains most a sample; returns whether any could be raised."""
+    best = -1
+    gain = -1.0
+    for s in range(mass.size):
+        if sizes[s] < high and (not whole or length[s] <= left):
+            density = mass[s] / (length[s] * sizes[s] * (sizes[s] + 1.0))
+            if density > gain:
+                best = s
+                gain = density
+    if best < 0 or left <= 0.0:
+        return False
+    if not whole:
+        sizes[best] = min(sizes[best] + left / length[best], high)
+    elif gain > 0.0:
+        sizes[best] += 1.0
+    else:
+        sizes[best] = min(sizes[best] + np.floor(left / length[best]), high)
+    return True
+
+
+@njit(nogil=True)
+def _fill(mass, length, sizes, budget, high, whole):  # type: ignore[no-untyped-def]
+    """Spend the budget in order of gain a sample; returns the price of the first round."""
+    left = budget - np.sum(length * sizes)
+    price = _raise_together(mass, length, sizes, left, high, whole)
+    left = budget - np.sum(length * sizes)
+    if whole:
+        _raise_each(mass, length, sizes, left, high)
+        left = budget - np.sum(length * sizes)
+    rounds = 0
+    while _raise_one(mass, length, sizes, left, high, whole):
+        left = budget - np.sum(length * sizes)
+        rounds += 1
+        if rounds % 64 == 0:
+            _raise_together(mass, length, sizes, left, high, whole)
+            left = budget - np.sum(length * sizes)
+        if not whole and rounds == mass.size:
+            break
+    return price
+
+
+@njit(nogil=True)
+def _search(mass, length, sizes, budget, low, high, lam, nodes):  # type: ignore[no-untyped-def]
+    """Better whole sizes by branch and bound; exact unless ``nodes`` run out.
+
+    Depth first, the longest stage first, sizes in order of priced cost. A branch is left
+    when its priced cost so far, plus the least of the rest, less lam times the budget,
+    cannot beat the best by more than 1e-11. The last stage takes what is left.
+    """
+    k = mass.size
+    best = np.sum(mass / sizes)
+    rest = np.zeros(k + 1)
+    rest_low = np.zeros(k + 1)
+    for s in range(k - 1, -1, -1):
+        rest[s] = rest[s + 1] + _priced(mass[s], length[s], lam, low, high, True)
+        rest_low[s] = rest_low[s + 1] + low * length[s]
+    trial = np.zeros(k)
+    down = np.zeros(k)
+    up = np.zeros(k)
+    left = np.zeros(k + 1)
+    so_far = np.zeros(k + 1)
+    left[0] = budget
+    level = 0
+    fresh = True
+    for _ in range(nodes):
+        price = lam * length[level]
+        room = min(np.floor((left[level] - rest_low[level + 1]) / length[level]), high)
+        if level == k - 1:
+            trial[level] = room
+            cost = np.sum(mass / trial)
+            if cost < best:
+                best = cost
+                sizes[:] = trial
+            level -= 1
+            fresh = False
+            if level < 0:
+                return
+            continue
+        if fresh:
+            middle = np.floor(np.sqrt(mass[level] / price))
+            down[level] = min(max(middle, low), room)
+            up[level] = down[level] + 1.0
+        below = np.inf
+        above = np.inf
+        if down[level] >= low:
+            below = mass[level] / down[level] + price * down[level]
+        if up[level] <= room:
+            above = mass[level] / up[level] + price * up[level]
+        cost = so_far[level] + min(below, above)
+        if cost + rest[level + 1] - lam * budget >= best * (1.0 - 1e-11):
+            level -= 1
+            fresh = False
+            if level < 0:
+                return
+            continue
+        if below <= above:
+            trial[level] = down[level]
+            down[level] -= 1.0
+        else:
+            trial[level] = up[level]
+            up[level] += 1.0
+        so_far[level + 1] = cost
+        left[level + 1] = left[level] - length[level] * trial[level]
+        level += 1
+        fresh = True
+
+
+@njit(nogil=True, cache=True)
+def stage_sizes(mass, length, budget, low, high, whole, nodes):  # type: ignore[no-untyped-def]
+    """Sizes of given stages that minimise sum K_s/b_s with sum n_s b_s <= budget.
+
+    Real sizes are clipped square roots. Whole ones start from the greedy rule a sample,
+    which is optimal where all stages are as long, and are then searched.
+    """
+    sizes = np.full(mass.size, low)
+    lam = _fill(mass, length, sizes, budget, high, whole)
+    if whole and nodes > 0 and lam > 0.0 and np.max(length) > np.min(length):
+        order = np.argsort(-length)
+        found = sizes[order]
+        _search(mass[order], length[order], found, budget, low, high, lam, nodes)
+        _fill(mass[order], length[order], found, budget, high, whole)
+        sizes[order] = found
+    return sizes
