@@ -14,6 +14,9 @@ from batchlaw.allocation import (
 from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
+from batchlaw.optimize import optimal_batches
+from batchlaw.plan_file import Plan
+from batchlaw.planner import plan
 from batchlaw.problem import Problem
 from batchlaw.rates import constant, cosine, linear, polynomial, step, wsd
 from batchlaw.risk import Risk
@@ -24,6 +27,7 @@ from batchlaw.simulate import (
 )
 
 __all__ = [
+    "Plan",
     "Problem",
     "Risk",
     "__version__",
@@ -38,6 +42,8 @@ __all__ = [
     "linear",
     "multi_pass_risk",
     "one_pass_risk",
+    "optimal_batches",
+    "plan",
     "polynomial",
     "schedule_families",
     "simulate_gradient_descent",

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray, IntArray
+from batchlaw.stages import best_stages
 
 METHODS = ("paper", "greedy", "continuous")
 
@@ -57,6 +58,7 @@ def allocate(
     min_batch: int = 1,
     max_batch: int | None = None,
     multiple_of: int = 1,
+    stages: int | None = None,
 ) -> NDArray[np.int64] | FloatArray:
     """Share ``budget`` samples among the updates, B_t ~ sqrt(kappa_t) (paper, section 3.2).
 
@@ -74,9 +76,19 @@ def allocate(
         sqrt(kappa_t), largest remainders), which is not optimal; for reproduction.
     min_batch, max_batch, multiple_of
         Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
+    stages
+        At most so many constant stages (``stages.best_stages``, which also says how good the
+        result is). The budget may then be underspent by less than ``multiple_of`` times the
+        shortest stage.
     """
     kappa = _check.vector("influence", influence)
     _check.choice("method", method, METHODS)
+    if stages is not None:
+        if method == "paper":
+            raise ValueError("stages need method greedy or continuous, got paper")
+        whole = method == "greedy"
+        limits = {"min_batch": min_batch, "max_batch": max_batch, "multiple_of": multiple_of}
+        return best_stages(kappa, budget, stages, integer=whole, **limits).batches  # type: ignore[arg-type]
     low, high, unit = _limits(kappa.size, budget, min_batch, max_batch, multiple_of)
     budget = int(budget)
     if method == "continuous":

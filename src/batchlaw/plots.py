@@ -89,6 +89,28 @@ def trajectory_figure(names: Sequence[str], bias: np.ndarray, variance: np.ndarr
     return figure
 
 
+def plan_figure(rates: np.ndarray, batches: np.ndarray) -> Figure:
+    """Rates and batch sizes of a plan along the run."""
+    t = np.arange(1, rates.size + 1)
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(7.5, 3.6), layout="constrained")
+        axes = figure.subplots()
+        axes.plot(t, rates, color=RATE, label="rate (left)")
+        axes.set(xlabel="update", ylabel="learning rate", ylim=(0.0, 1.3 * rates.max()))
+        right = axes.twinx()
+        right.spines["right"].set_visible(True)
+        right.step(
+            t, batches, where="mid", color=STYLES["oracle"][0], label="planned batch (right)"
+        )
+        mean = float(batches.mean())
+        right.axhline(mean, color="0.5", linestyle=":", label=f"constant batch {mean:.4g} (right)")
+        right.set(ylabel="batch size (samples)", ylim=(0.0, 1.3 * batches.max()))
+        handles = [axis.get_legend_handles_labels() for axis in (axes, right)]
+        lines, names = (first + second for first, second in zip(*handles, strict=True))
+        axes.legend(lines, names, ncols=3, loc="upper center")
+    return figure
+
+
 def save(figure: Figure, path: Path) -> None:
     """Write PNG or PDF, the same bytes for the same figure."""
     metadata: dict[str, dict[str, Any]] = {

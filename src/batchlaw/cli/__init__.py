@@ -26,6 +26,10 @@ app.command(
     help="Run the paper's four experiments and compare every figure.",
 )
 app.command(
+    "batchlaw.cli.plan:plan",
+    help="Batch sizes for a run: what they buy, and something to paste into a trainer.",
+)
+app.command(
     "batchlaw.cli.check:check",
     help="Find a broken horizon, budget or stage before a run.",
 )

@@ -1,0 +1,209 @@
+"""``batchlaw plan``: batch sizes for a run, what they buy, and something to paste."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from cyclopts import Parameter
+
+from batchlaw import _check
+from batchlaw._files import OutputDirectory
+from batchlaw.cli.inputs import ProblemOptions, RateOptions, Whole
+from batchlaw.cli.table import sparkline, text_table
+from batchlaw.export import FORMATS, export
+from batchlaw.plan_file import Plan, read_schedule, samples_of_budget
+from batchlaw.planner import PowerLaw, Spectrum
+from batchlaw.planner import plan as make_plan
+
+UNKNOWN = ProblemOptions(problem="unknown")
+
+SAYS = {
+    "noise_against_constant": "noise left in the final risk, against a constant batch",
+    "exact_variance_against_constant": "exact one-pass variance, against a constant batch",
+    "noise_against_oracle": "the same noise, against the oracle without constraints",
+    "no_such_schedule_is_below": "no schedule under these constraints can be below",
+    "worst_ratio_over_exponents": "at worst over the exponents, against knowing the exponent",
+    "effective_batch": "effective batch",
+    "constant_batch": "constant batch of the same sum",
+    "boundary_loss": "what fewer candidate boundaries can have lost, relative",
+}
+
+
+def plan(
+    *,
+    rates: RateOptions = RateOptions(),  # noqa: B008 - frozen
+    problem: ProblemOptions = UNKNOWN,
+    exponent: str = "1.2:3",
+    scale: float | None = None,
+    noise: Path | None = None,
+    budget: Whole | None = None,
+    tokens: Whole | None = None,
+    sequence_length: Whole | None = None,
+    stages: Whole = 8,
+    min_batch: Whole = 1,
+    max_batch: Whole | None = None,
+    multiple_of: Whole | None = None,
+    data_parallel: Whole | None = None,
+    micro_batch: Whole | None = None,
+    sampling: Literal["one-pass", "independent-batches", "reshuffled-epochs"] = "one-pass",
+    dataset_size: Whole | None = None,
+    format_: Annotated[str | None, Parameter(name="--format")] = None,
+    output_dir: Path | None = None,
+) -> int:
+    """Plan the batch sizes of a run: which updates deserve the samples, and what that buys.
+
+    Parameters
+    ----------
+    exponent
+        Of an unknown power-law spectrum: one number, or a range LOW:HIGH to be safe for.
+    scale
+        Trace of that spectrum in the units of the rates; 1/2 over the peak rate by default.
+    noise
+        CSV file with a column noise: the gradient noise of every step, up to a factor.
+    budget
+        Samples to be spent.
+    tokens
+        The same in tokens, with sequence-length of them a sample.
+    sequence_length
+        Tokens of one sample.
+    stages
+        At most so many constant stages.
+    min_batch
+        Smallest batch, in samples.
+    max_batch
+        Largest batch.
+    multiple_of
+        Every batch is a multiple of this; data-parallel times micro-batch by default.
+    data_parallel
+        Data-parallel size of the trainer.
+    micro_batch
+        Samples of one micro-batch on one rank.
+    sampling
+        How samples are drawn where a dataset is used more than once.
+    dataset_size
+        Samples of that dataset.
+    format_
+        Print this instead of the table: json, megatron, olmo, accumulation or pytorch.
+    output_dir
+        Directory for plan.json, plan.csv and plan.png.
+    """
+    if format_ is not None:
+        _check.choice("format", format_, FORMATS)
+    gamma = rates.build()
+    spectrum = _spectrum(problem, exponent, scale)
+    samples = samples_of_budget(budget, tokens, sequence_length)
+    unit = _unit(multiple_of, data_parallel, micro_batch)
+    made = make_plan(
+        gamma,
+        samples if tokens is None else tokens,
+        spectrum=spectrum,
+        noise=None if noise is None else read_schedule(noise, "noise"),
+        stages=stages,
+        min_batch=min_batch,
+        max_batch=max_batch,
+        multiple_of=unit,
+        unit="samples" if tokens is None else "tokens",
+        sequence_length=sequence_length,
+        sampling=sampling.replace("-", " "),
+        dataset_size=dataset_size,
+        inputs={
+            "rates": asdict(rates),
+            "problem": asdict(problem),
+            "exponent": exponent,
+            "scale": scale,
+            "noise": None if noise is None else noise.name,
+        },
+        seed=problem.seed,
+    )
+    if output_dir is not None:
+        _write(OutputDirectory(output_dir), made)
+    if format_ is None:
+        print(_report(made))
+        if output_dir is not None:
+            print(f"\nplan.json, plan.csv and plan.png in {output_dir}")
+    else:
+        print(
+            export(
+                made,
+                format_,
+                sequence_length=sequence_length,
+                data_parallel=data_parallel,
+                micro_batch=micro_batch,
+            ),
+            end="",
+        )
+    return 0
+
+
+def _spectrum(problem: ProblemOptions, exponent: str, scale: float | None) -> Spectrum:
+    if problem.problem != "unknown":
+        return problem.build()
+    low, _, high = exponent.partition(":")
+    first = _check.real("exponent", low, above=1.0)
+    last = _check.real("exponent", high, above=first) if high else None
+    return PowerLaw(first if last is None else (first, last), scale)
+
+
+def _unit(multiple_of: int | None, data_parallel: int | None, micro_batch: int | None) -> int:
+    """What every batch is a multiple of; a multiple that the trainer can't use is refused."""
+    needed = (data_parallel or 1) * (micro_batch or 1)
+    if multiple_of is None:
+        return needed
+    if multiple_of % needed:
+        raise ValueError(
+            f"multiple-of must be a multiple of data-parallel x micro-batch = {needed}, "
+            f"got {multiple_of}"
+        )
+    return multiple_of
+
+
+def _report(made: Plan) -> str:
+    length = made.sequence_length if made.unit == "tokens" else 1
+    rows = [
+        (
+            f"{row['first']} to {row['last']}",
+            f"{row['batch']}",
+            f"{row['before'] * (length or 1)}",
+            f"{100 * row['batch'] * (row['last'] + 1 - row['first']) / made.samples:.1f} %",
+        )
+        for row in made.stage_table()
+    ]
+    wide = sys.stdout.encoding.lower().startswith("utf")
+    lines = [
+        f"{made.steps} steps, {made.spent} of {made.budget} {made.unit}",
+        "",
+        text_table(("steps", "batch, samples", f"{made.unit} before", "of the run"), rows),
+        "",
+        f"rate   {sparkline(made.rates, wide)}",
+        f"batch  {sparkline(made.batches.astype(float), wide)}",
+        "",
+    ]
+    lines += [
+        f"{text}: {made.prediction[name]:.6g}"
+        for name, text in SAYS.items()
+        if name in made.prediction and (name != "boundary_loss" or made.prediction[name] > 0.0)
+    ]
+    return "\n".join([*lines, "", *(f"assumed: {text}" for text in made.assumptions)])
+
+
+def _write(output: OutputDirectory, made: Plan) -> None:
+    from batchlaw import plots
+
+    before = np.concatenate([[0], np.cumsum(made.batches)[:-1]])
+    rows: list[dict[str, Any]] = [
+        {
+            "step": t + 1,
+            "rate": made.rates[t],
+            "batch": made.batches[t],
+            "samples_before": before[t],
+        }
+        for t in range(made.steps)
+    ]
+    with output.transaction() as files:
+        files.path("plan.json").write_text(made.to_json())
+        files.csv("plan.csv", rows)
+        plots.save(plots.plan_figure(made.rates, made.batches), files.path("plan.png"))

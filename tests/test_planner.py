@@ -1,0 +1,163 @@
+import json
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.cli import main
+from batchlaw.planner import PowerLaw
+
+RATES = bl.wsd(64, 0.05)
+
+
+def test_a_plan_spends_the_budget_in_stages_within_its_bounds(paper):
+    made = bl.plan(RATES, 2048, spectrum=paper, stages=5, min_batch=8, max_batch=80, multiple_of=8)
+    batches = made.batches
+    assert len(made.stages) <= 5
+    assert ((batches >= 8) & (batches <= 80) & (batches % 8 == 0)).all()
+    shortest = min(np.diff([0, *(end for end, _ in made.stages)]))
+    assert 2048 - 8 * shortest < made.samples <= 2048
+    kappa = bl.influence(paper, RATES)
+    objective = (kappa / batches).sum()
+    constant = kappa.sum() / (made.samples / 64)
+    assert made.prediction["noise_against_constant"] == pytest.approx(objective / constant)
+    oracle = np.sqrt(kappa).sum() ** 2 / 2048
+    assert made.prediction["noise_against_oracle"] == pytest.approx(objective / oracle)
+    assert made.prediction["no_such_schedule_is_below"] * (1 + 1e-9) >= 1.0
+    assert made.prediction["no_such_schedule_is_below"] <= made.prediction[
+        "noise_against_oracle"
+    ] * (1 + 1e-9)
+
+
+def test_the_exact_variance_is_that_of_the_exact_solver(paper):
+    made = bl.plan(RATES, 512, spectrum=paper)
+    risk = bl.one_pass_risk(paper, RATES, [made.batches, np.full(64, 8)])
+    exact = made.prediction["exact_variance_against_constant"]
+    assert exact == pytest.approx(risk.ratio("variance", 0, 1)[0], rel=1e-12)
+
+
+def test_a_budget_in_tokens_is_whole_samples_of_them(paper):
+    made = bl.plan(RATES, 10**6 + 17, spectrum=paper, unit="tokens", sequence_length=100)
+    assert made.spent == 10**6
+    assert made.samples == 10**4
+    assert made.budget == 10**6 + 17
+
+
+def test_an_unknown_spectrum_is_planned_for_the_worst_exponent():
+    made = bl.plan(RATES, 4096)
+    assert 1.0 < made.prediction["worst_ratio_over_exponents"] < 1.02
+    assert "exponent between 1.2 and 3" in made.assumptions[0]
+    assert "not given: taken as 0.5 over the peak rate" in made.assumptions[0]
+    one = bl.plan(RATES, 4096, spectrum=PowerLaw(2.0, 1.3), stages=None)
+    expected = bl.allocate(bl.influence_proxy(RATES, 2.0, 1.3), 4096)
+    np.testing.assert_array_equal(one.batches, expected)
+
+
+def test_noise_along_the_run_moves_the_samples(paper):
+    noise = np.linspace(4.0, 1.0, 64)
+    plain = bl.plan(RATES, 4096, spectrum=paper, stages=None).batches
+    noisy = bl.plan(RATES, 4096, spectrum=paper, stages=None, noise=noise).batches
+    expected = bl.allocate(bl.influence(paper, RATES) * noise, 4096)
+    np.testing.assert_array_equal(noisy, expected)
+    assert noisy[:20].sum() > plain[:20].sum()
+
+
+def test_a_reshuffled_plan_quotes_no_gain(paper):
+    options = {"spectrum": paper, "dataset_size": 100}
+    made = bl.plan(RATES, 2048, sampling="reshuffled epochs", **options)
+    assert "noise_against_constant" not in made.prediction
+    assert any("no gain is quoted" in text for text in made.assumptions)
+    assert made.batches.max() <= 100
+    independent = bl.plan(RATES, 2048, sampling="independent batches", **options)
+    assert independent.prediction["noise_against_constant"] < 1.0
+    assert "independent batches from a dataset of 100 samples" in independent.assumptions
+    # The exact variance is one pass's.
+    assert "exact_variance_against_constant" not in independent.prediction
+
+
+def test_a_plan_round_trips_through_its_json(paper):
+    made = bl.plan(RATES, 512, spectrum=paper, inputs={"rates": "wsd"}, seed=123)
+    again = bl.Plan.from_json(made.to_json())
+    assert again == made
+    assert again.inputs == {"rates": "wsd"}
+    assert again.version == bl.__version__
+
+
+def test_allocate_takes_stages(paper):
+    kappa = bl.influence(paper, RATES)
+    batches = bl.allocate(kappa, 512, stages=4)
+    assert np.count_nonzero(np.diff(batches)) <= 3
+    assert batches.sum() <= 512
+    best = (kappa / bl.allocate(kappa, 512)).sum()
+    assert best < (kappa / batches).sum() < 1.12 * best
+    with pytest.raises(ValueError, match="stages need method greedy or continuous, got paper"):
+        bl.allocate(kappa, 512, stages=4, method="paper")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--budget 63", "64 updates"),
+        ("--budget 6400 --min-batch 9 --max-batch 8", "min_batch"),
+        ("--budget 6400 --min-batch 5 --max-batch 7 --multiple-of 8", "no multiple of 8"),
+        ("--budget 6400 --stages 0", "stages must be a whole number of at least 1, got 0"),
+        ("", "a budget in samples or in tokens must be given"),
+        ("--tokens 5000", "sequence_length must be given"),
+        (
+            "--tokens 6400 --sequence-length 10 --budget 700",
+            "budgets contradict each other: 6400 tokens are 640 samples of 10, got 700 samples",
+        ),
+        ("--budget 640 --format yaml", "format must be one of json, megatron"),
+        ("--budget 640 --exponent 0.9", "exponent must be above 1.0, got '0.9'"),
+        ("--budget 640 --exponent 3:2", "exponent must be above 3.0, got '2'"),
+        (
+            "--budget 640 --multiple-of 6 --data-parallel 4",
+            "multiple-of must be a multiple of data-parallel x micro-batch = 4, got 6",
+        ),
+        ("--budget 640 --sampling reshuffled-epochs", "dataset_size"),
+    ],
+)
+def test_a_bad_plan_is_one_line_and_exit_code_2(options, message, capsys):
+    assert main(["plan", *options.split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+def test_a_rate_file_with_gaps_is_named(tmp_path, capsys):
+    path = tmp_path / "rates.csv"
+    path.write_text("step,rate\n1,0.1\n2,0.1\n4,0.1\n")
+    assert main(["plan", "--rates", str(path), "--budget", "64"]) == 2
+    assert "must have no gaps: step 3 is missing, got 4" in capsys.readouterr().err
+
+
+def test_the_command_prints_a_table_and_writes_its_files(tmp_path, capsys):
+    options = ["--problem", "paper", "--budget", "512", "--stages", "5"]
+    assert main(["plan", *options, "--output-dir", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    for text in ("512 of 512 samples", "batch  ", "exact one-pass variance", "assumed: "):
+        assert text in out
+    made = bl.Plan.from_json((tmp_path / "plan.json").read_text())
+    assert made.samples == 512
+    assert len((tmp_path / "plan.csv").read_text().splitlines()) == 65
+    assert (tmp_path / "plan.png").stat().st_size > 5000
+    assert main(["check", str(tmp_path / "plan.json")]) == 0
+
+
+def test_the_command_exports(capsys):
+    options = [
+        "--steps",
+        "1000",
+        "--gamma",
+        "3e-4",
+        "--tokens",
+        "1000000000",
+        "--sequence-length",
+        "2048",
+    ]
+    parallel = ["--data-parallel", "8", "--micro-batch", "4"]
+    assert main(["plan", *options, *parallel, "--format", "megatron", "--decay", "linear"]) == 0
+    assert "--step-batch-size-schedule" in capsys.readouterr().out
+    assert main(["plan", *options, *parallel, "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["steps"] == 1000
