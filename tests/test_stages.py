@@ -245,6 +245,16 @@ def test_stages_far_below_the_largest_keep_their_mass():
     assert found.sizes[2] / found.sizes[1] == pytest.approx(2.0, rel=1e-9)
 
 
+def test_influence_may_vanish_over_any_range():
+    """Down to subnormal numbers and zero, with and without chosen candidates."""
+    for steps in (1000, 20_000):
+        kappa = np.exp(-np.arange(steps)[::-1] / 3.0)
+        for integer in (True, False):
+            found = best_stages(kappa, 10**10, 4, integer=integer)
+            assert found.lower_bound <= found.objective <= found.lower_bound * 1.3
+            assert found.spent == pytest.approx(10**10, rel=1e-9)
+
+
 def test_influence_of_zero_everywhere_gives_a_constant_schedule():
     found = best_stages(np.zeros(5), 32, 3)
     assert found.batches.tolist() == [6] * 5
