@@ -38,6 +38,8 @@ PASSES, WORTH, WORTH_SHARE = 40, 1e-8, 1e-3
 STARTS, WORK = 4, 200_000
 # Jumps of a boundary halve down to this one, then shrink by one where every step is tried.
 NEAR = 16
+# Influence below this share of the largest counts as none: it is worth no sample of 2^53.
+NEGLIGIBLE = 1e-60
 # Stand in for "no bound": squares and products with lengths stay finite.
 NO_LOW, NO_HIGH = 1e-120, 1e120
 
@@ -173,6 +175,7 @@ class _Task:
 
     @classmethod
     def of(cls, kappa: FloatArray, budget: float, low: int, high: int, whole: bool) -> _Task:
+        kappa = np.where(kappa < NEGLIGIBLE, 0.0, kappa)
         return cls(kappa, kernels.two_part_sums(kappa), budget, float(low), float(high), whole)
 
     def stages(self, ends: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -379,14 +382,20 @@ def _all_ends(steps: int, count: int) -> Iterator[IntArray]:
 
 
 def _candidates(kappa: FloatArray, count: int) -> IntArray:
-    """Every step, or about CELLS boundaries: half by influence mass, half by steps."""
+    """Every step, or about CELLS boundaries: by influence mass, by steps, by its changes."""
     T = kappa.size
     if T <= EXACT_STEPS and (count >= T or count * T**2 <= EXACT_WORK):
         return np.arange(T + 1)
-    weight = np.cumsum(np.sqrt(kappa))
-    share = weight / weight[-1] + np.arange(1, T + 1) / T
-    inner = np.searchsorted(share, np.linspace(0.0, 2.0, CELLS + 1)[1:-1]) + 1
-    return np.unique(np.concatenate([[0], inner, [T]]))
+    weight = np.sqrt(kappa)
+    # Where influence falls steeply a long stage meets short ones; far down it stops to matter.
+    change = np.abs(np.diff(np.log(kappa + 1e-20), prepend=math.log(kappa[0] + 1e-20)))
+    measures = [weight, np.ones(T)] + ([change] if change.any() else [])
+    share = np.sum([np.cumsum(each) / each.sum() for each in measures], axis=0)
+    level, width = np.linspace(0.0, share[-1], CELLS, endpoint=False, retstep=True)
+    inner = np.searchsorted(share, level[1:]) + 1
+    # A step that fills a cell alone gets a boundary on both sides.
+    alone = np.flatnonzero(np.diff(share, prepend=0.0) >= width)
+    return np.unique(np.concatenate([[0], np.minimum(inner, T), alone, [T]]))
 
 
 def _limits(
