@@ -44,6 +44,7 @@ bench: .venv/.base  ## speed ratios and errors of approximations, each measured 
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/huge_sketch.py
 	$(BIN)/python benchmarks/exact_cost.py
+	$(BIN)/python benchmarks/plan_speed.py
 	$(BIN)/python benchmarks/approximations.py
 	$(BIN)/python benchmarks/mean_field_limits.py
 	$(BIN)/python benchmarks/bound_tightness.py

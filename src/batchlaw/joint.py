@@ -126,7 +126,10 @@ def best_horizon_and_peak(
 ) -> Choice:
     """The best pair (T, gamma) for N = ``samples``, each with its oracle schedule."""
     choices = joint_choices(problem, samples, shape=shape, points=points)
-    return min(choices, key=lambda choice: choice.total)
+    best = min(choices, key=lambda choice: choice.total)
+    # The grid of horizons is coarse: look between its points at the rate that was found.
+    finer = best_horizon(problem, samples, best.peak, shape=shape, points=points)
+    return min(best, finer, key=lambda choice: choice.total)
 
 
 def frontier(

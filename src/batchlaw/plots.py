@@ -14,6 +14,8 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 if TYPE_CHECKING:
+    from batchlaw.baselines import Compared
+    from batchlaw.joint import Choice
     from batchlaw.paper.comparison import Comparison
     from batchlaw.paper.multi_pass_sweep import MultiPassSweep
     from batchlaw.paper.one_pass_sweep import OnePassSweep
@@ -108,6 +110,58 @@ def plan_figure(rates: np.ndarray, batches: np.ndarray) -> Figure:
         handles = [axis.get_legend_handles_labels() for axis in (axes, right)]
         lines, names = (first + second for first, second in zip(*handles, strict=True))
         axes.legend(lines, names, ncols=3, loc="upper center")
+    return figure
+
+
+def comparison_figure(rows: Sequence[Compared]) -> Figure:
+    """Batches along the run, and the risk above the noise floor, of schedules people use."""
+    colors = ["#0072B2", "#000000", "#E69F00", "#CC79A7", INFLUENCE, ROOT]
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(10.0, 3.8), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for row, color in zip(rows, colors, strict=True):
+            left.plot(np.arange(1, row.batches.size + 1), row.batches, color=color, label=row.name)
+        left.set(title="Batches at an equal budget", xlabel="update", ylabel="batch size (samples)")
+        left.set_yscale("log")
+        left.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=3)
+        y = np.arange(len(rows))[::-1]
+        bias = [row.risk.bias for row in rows]
+        variance = [row.risk.variance for row in rows]
+        right.barh(y, bias, color="0.75", label="bias")
+        right.barh(y, variance, left=bias, color=colors, label="variance")
+        right.set_yticks(y, [row.name for row in rows])
+        right.set(title="Exact excess risk", xlabel="risk above the noise floor")
+        right.legend(
+            handles=[Rectangle((0, 0), 1, 1, color="0.75"), Rectangle((0, 0), 1, 1, color="0.3")],
+            labels=["bias", "variance (coloured)"],
+            loc="upper center",
+            bbox_to_anchor=(0.5, -0.18),
+            ncols=2,
+        )
+    return figure
+
+
+def frontier_figure(choices: Sequence[Choice]) -> Figure:
+    """Risk against wall-clock of the choices that no other beats."""
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(5.5, 3.6), layout="constrained")
+        axes = figure.subplots()
+        seconds, risks = [c.seconds for c in choices], [c.total for c in choices]
+        axes.plot(seconds, risks, "o-", color=STYLES["oracle"][0], markersize=4)
+        for choice in choices[:: max(len(choices) // 6, 1)]:
+            axes.annotate(
+                f"T = {choice.steps}",
+                (choice.seconds, choice.total),
+                textcoords="offset points",
+                xytext=(6, 6),
+                fontsize=7,
+            )
+        axes.set(
+            title="Risk against wall-clock, samples fixed",
+            xlabel="seconds (cost model)",
+            ylabel="expected risk",
+            xscale="log",
+        )
     return figure
 
 

@@ -193,17 +193,15 @@ def _report(made: Plan) -> str:
 def _write(output: OutputDirectory, made: Plan) -> None:
     from batchlaw import plots
 
-    before = np.concatenate([[0], np.cumsum(made.batches)[:-1]])
+    batches = made.batches
+    before = np.concatenate([[0], np.cumsum(batches)[:-1]])
     rows: list[dict[str, Any]] = [
-        {
-            "step": t + 1,
-            "rate": made.rates[t],
-            "batch": made.batches[t],
-            "samples_before": before[t],
-        }
-        for t in range(made.steps)
+        {"step": t, "rate": rate, "batch": batch, "samples_before": consumed}
+        for t, (rate, batch, consumed) in enumerate(
+            zip(made.rates, batches, before, strict=True), start=1
+        )
     ]
     with output.transaction() as files:
         files.path("plan.json").write_text(made.to_json())
         files.csv("plan.csv", rows)
-        plots.save(plots.plan_figure(made.rates, made.batches), files.path("plan.png"))
+        plots.save(plots.plan_figure(made.rates, batches), files.path("plan.png"))

@@ -1,0 +1,54 @@
+"""The best horizon and rate for a fixed number of samples, its price in wall-clock, and the
+schedules that people use beside the oracle. Makes the figures of docs/plan.md.
+
+    .venv/bin/python examples/joint_choices.py docs/figures
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import batchlaw as bl
+from batchlaw import plots
+from batchlaw.baselines import compare
+from batchlaw.cli.table import text_table
+from batchlaw.joint import CostModel, best_horizon, best_horizon_and_peak, frontier
+
+SAMPLES, UPDATES = 4096, 512
+
+
+def main(folder: Path) -> None:
+    problem = bl.Problem.paper()
+    fixed = best_horizon(problem, SAMPLES, 0.5)
+    both = best_horizon_and_peak(problem, SAMPLES, points=14)
+    print(f"{SAMPLES} samples, peak rate 0.5: {fixed.steps} updates, risk {fixed.total:.5f}")
+    print(f"and the rate free: {both.steps} updates at {both.peak:.3f}, risk {both.total:.5f}\n")
+
+    cost = CostModel(step_seconds=1.0, sample_seconds=0.002, width=64)
+    kept = frontier(problem, SAMPLES, cost, points=14)
+    rows = [(f"{c.steps}", f"{c.peak:.3f}", f"{c.seconds:.0f}", f"{c.total:.5f}") for c in kept]
+    print(text_table(("updates", "peak rate", "seconds", "risk"), rows), "\n")
+
+    print(f"{UPDATES} updates at a peak rate of 0.5:\n")
+    compared = compare(problem, bl.wsd(UPDATES, 0.5), SAMPLES)
+    constant = compared[1].risk.variance
+    rows = [
+        (
+            row.name,
+            f"{row.effective_batch:.3f}",
+            f"{row.risk.bias:.5f}",
+            f"{row.risk.variance:.5f}",
+            f"{row.risk.variance / constant:.3f}",
+            f"{row.risk.total:.5f}",
+        )
+        for row in compared
+    ]
+    header = ("schedule", "effective batch", "bias", "variance", "against constant", "risk")
+    print(text_table(header, rows))
+    plots.save(plots.comparison_figure(compared), folder / "schedules.png")
+    plots.save(plots.frontier_figure(kept), folder / "frontier.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
