@@ -145,8 +145,8 @@ def _report(results: Results) -> str:
     ]
     if len(judged) < len(results.figures):
         lines.append(f"measured figures need {ENOUGH} repetitions or more to be judged")
-    notes = (*results.one_pass.exact.notes, *results.multi_pass.exact.notes)
-    lines += [f"note: {note}" for note in notes]
+    lines += [f"note on one pass: {note}" for note in results.one_pass.exact.notes]
+    lines += [f"note on the mean field: {note}" for note in results.multi_pass.exact.notes]
     if changed := setting.differs_from_paper():
         lines.append(f"not the paper's setting, so its figures are left out: {', '.join(changed)}")
     return "\n".join(lines)
