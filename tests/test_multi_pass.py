@@ -24,6 +24,18 @@ def test_with_a_dataset_it_is_exact_given_the_dataset(small):
     assert gd.excess == pytest.approx(error, rel=1e-10)
 
 
+def test_a_truncated_basis_is_an_approximation_that_says_so(small):
+    dataset = small.sample(30, seed=1)
+    schedules = [[3] * 16, [5] * 16]
+    exact = bl.multi_pass_risk(small, RATES, schedules, dataset=dataset)
+    cut = bl.multi_pass_risk(small, RATES, schedules, dataset=dataset, truncate=2)
+    np.testing.assert_allclose(cut.fluctuation, exact.fluctuation, rtol=1e-2)
+    assert (cut.uncertainty > 0.0).all()
+    # The error of the excess: that of the fluctuation, weighed by its share of it.
+    said = float(cut.notes[0].split("about ")[1].split()[0])
+    np.testing.assert_allclose(cut.uncertainty, said * cut.fluctuation / cut.excess, rtol=0.1)
+
+
 def test_labels_of_none_are_averaged_over(small):
     features, _ = small.sample(10, seed=1)
     ours = bl.gradient_descent_risk(small, RATES, (features, None))
@@ -102,5 +114,7 @@ def test_dataset_and_samples_exclude_each_other(small):
     ):
         with pytest.raises(ValueError, match="give either a dataset, or samples"):
             call()
+    with pytest.raises(ValueError, match="truncate belongs to the exact risk given a dataset"):
+        bl.multi_pass_risk(small, RATES, 3, samples=10, truncate=2)
     with pytest.raises(ValueError, match="method must be one of mean_field, simple, got 'exact'"):
         bl.multi_pass_risk(small, RATES, 3, samples=10, method="exact")

@@ -45,9 +45,16 @@ def test_a_budget_in_tokens_is_whole_samples_of_them(paper):
 
 def test_an_unknown_spectrum_is_planned_for_the_worst_exponent():
     made = bl.plan(RATES, 4096)
-    assert 1.0 < made.prediction["worst_ratio_over_exponents"] < 1.02
-    assert "exponent between 1.2 and 3" in made.assumptions[0]
-    assert "not given: taken as 0.5 over the peak rate" in made.assumptions[0]
+    candidates = np.array([bl.influence_proxy(RATES, a, 10.0) for a in np.linspace(1.2, 3, 9)])
+    noise = (candidates / made.batches).sum(axis=1)
+    oracles = np.sqrt(candidates).sum(axis=1) ** 2 / made.samples
+    said = made.prediction
+    assert said["worst_ratio_over_exponents"] == pytest.approx((noise / oracles).max())
+    constants = candidates.sum(axis=1) / 64
+    assert said["worst_noise_against_constant"] == pytest.approx((noise / constants).max())
+    assert 1.0 < said["worst_ratio_over_exponents"] < 1.06
+    assert "exponent between 1.2 and 3" in made.assumptions[1]
+    assert "not given: taken as 0.5 over the peak rate" in made.assumptions[1]
     one = bl.plan(RATES, 4096, spectrum=PowerLaw(2.0, 1.3), stages=None)
     expected = bl.allocate(bl.influence_proxy(RATES, 2.0, 1.3), 4096)
     np.testing.assert_array_equal(one.batches, expected)
@@ -65,11 +72,13 @@ def test_noise_along_the_run_moves_the_samples(paper):
 def test_a_reshuffled_plan_quotes_no_gain(paper):
     options = {"spectrum": paper, "dataset_size": 100}
     made = bl.plan(RATES, 2048, sampling="reshuffled epochs", **options)
-    assert "noise_against_constant" not in made.prediction
+    assert made.prediction == {}
     assert any("no gain is quoted" in text for text in made.assumptions)
     assert made.batches.max() <= 100
     independent = bl.plan(RATES, 2048, sampling="independent batches", **options)
-    assert independent.prediction["noise_against_constant"] < 1.0
+    kappa, b = bl.influence(paper, RATES), independent.batches
+    rho = [bl.effective_fluctuation(kappa, x, 100) for x in (b, np.full(64, b.mean()))]
+    assert independent.prediction["noise_against_constant"] == pytest.approx(rho[0] / rho[1])
     assert "independent batches from a dataset of 100 samples" in independent.assumptions
     # The exact variance is one pass's.
     assert "exact_variance_against_constant" not in independent.prediction
@@ -114,7 +123,12 @@ def test_allocate_takes_stages(paper):
             "--budget 640 --multiple-of 6 --data-parallel 4",
             "multiple-of must be a multiple of data-parallel x micro-batch = 4, got 6",
         ),
-        ("--budget 640 --sampling reshuffled-epochs", "dataset_size"),
+        ("--budget 640 --sampling reshuffled-epochs", "dataset_size must be given for reshuffled"),
+        ("--budget 640 --seed 3", "a plan without --problem has no use for --seed"),
+        ("--budget 640 --problem paper --scale 3", "describe an unknown spectrum, not a problem's"),
+        ("--budget 640 --scale 1e6", "scale 1e+06 makes the peak rate 0.05 unstable"),
+        ("--budget 640 --data-parallel 0", "data-parallel must be a whole number of at least 1"),
+        ("--budget 6400 --dataset-size 100", "name the sampling"),
     ],
 )
 def test_a_bad_plan_is_one_line_and_exit_code_2(options, message, capsys):

@@ -228,11 +228,14 @@ def _accumulation(plan: Plan, layout: Layout) -> str:
     if layout.data_parallel is None or layout.micro_batch is None:
         raise ValueError("accumulation must know data_parallel and micro_batch")
     unit = layout.data_parallel * layout.micro_batch
-    rows = []
+    rows, before = [], 0
     for row in plan.stage_table():
-        factor, before = row["batch"] // unit, row["before"] // unit
+        # The trainer updates when its count of micro-batches is a multiple of the accumulation.
+        factor = row["batch"] // unit
         aligned = "no" if before % factor else "yes"
         rows.append(f"{row['first']},{row['last']},{row['batch']},{factor},{before},{aligned}")
+        before += factor - before % factor + (row["last"] - row["first"]) * factor
+    first = plan.stages[0][1] // unit
     arguments, match = _hugging_face(plan, layout.micro_batch)
     notes = [
         _headline(plan, "Gradient accumulation"),
@@ -243,9 +246,10 @@ def _accumulation(plan: Plan, layout: Layout) -> str:
         "Hugging Face: set args.gradient_accumulation_steps when a stage ends (on_step_end).",
         "max_steps keeps the horizon: without it Trainer derives it from the accumulation at",
         "the start, as it does the number of updates of an epoch.",
-        f"TrainingArguments: {arguments}",
+        f"TrainingArguments: gradient_accumulation_steps={first}, {arguments}",
         f"Rates of these arguments: {match}.",
-        f"Lightning: Trainer(max_steps={plan.steps}), and the rate scheduler with",
+        f"Lightning: Trainer(max_steps={plan.steps}, accumulate_grad_batches={first}), and the",
+        "rate scheduler with",
         'interval="step", which counts updates.',
         *_lightning(plan, unit, layout.epoch_samples),
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,8 +64,11 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """Relative distance to ``lower_bound``: no schedule is better by more."""
-        return self.variance / self.lower_bound - 1.0 if self.lower_bound > 0.0 else 0.0
+        """Relative distance to ``lower_bound``: no schedule is better by more. Infinite where
+        the certificate proves no bound."""
+        if self.variance == 0.0:
+            return 0.0
+        return self.variance / self.lower_bound - 1.0 if self.lower_bound > 0.0 else math.inf
 
     def __len__(self) -> int:
         return int(self.batches.size)
@@ -157,7 +161,9 @@ def optimal_batches(
     convex = float(high)
     if samples is not None and not replacement:
         convex = min(convex, samples / 2.0)
-    if largest <= convex:
+    if largest > convex:
+        bound = 0.0  # a stationary point: nothing is proven about others
+    else:
         bound -= objective.scale * _duality_gap(real, budget, low, convex)
     proof = _claim(residual, largest, convex, high)
     if samples is not None:

@@ -11,17 +11,19 @@ from numpy.typing import ArrayLike
 
 from batchlaw import _check
 from batchlaw._check import FloatArray
-from batchlaw.allocation import allocate, effective_batch
+from batchlaw.allocation import allocate, effective_batch, effective_fluctuation
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
-from batchlaw.plan_file import Constraints, Plan, stages_of
+from batchlaw.plan_file import UNITS, Constraints, Plan, stages_of
 from batchlaw.problem import Problem
-from batchlaw.robust import robust_proxy
+from batchlaw.robust import robust_influence
 from batchlaw.stages import best_stages
 
 SAMPLINGS = ("one pass", "independent batches", "reshuffled epochs")
 # A rate near the edge of what is stable, where none is known: gamma tr(Sigma) = 1/2.
 USUAL = 0.5
+# Exponents that stand for a range of them.
+CANDIDATES = 9
 
 
 @dataclass(frozen=True)
@@ -82,22 +84,36 @@ def plan(
     """
     gamma = _check.vector("rates", rates)
     _check.choice("sampling", sampling, SAMPLINGS)
+    if unit == "tokens" and sequence_length is None:
+        raise ValueError("sequence_length must be given for a budget in tokens")
     length = 1 if unit == "samples" else _check.count("sequence_length", sequence_length)
     samples = _check.count("budget", budget) // length
+    _check.choice("unit", unit, UNITS)
     reused = sampling != "one pass"
     if reused:
-        size = _check.count("dataset_size", dataset_size)
+        if dataset_size is None:
+            raise ValueError(f"dataset_size must be given for {sampling}")
+        size = _check.count("dataset_size", dataset_size, minimum=2)
         max_batch = size if max_batch is None else min(max_batch, size)
+    elif dataset_size is not None and samples > _check.count("dataset_size", dataset_size):
+        raise ValueError(
+            f"one pass must not take more than the {dataset_size} samples of the dataset, "
+            f"got {samples}: name the sampling"
+        )
     spectrum = PowerLaw() if spectrum is None else spectrum
-    kappa, known, assumptions = _influence(spectrum, gamma)
+    if not gamma.any():
+        raise ValueError("rates must not all be zero")
+    kappa, candidates, assumptions = _influence(spectrum, gamma)
+    level = np.ones_like(gamma)
     if noise is not None:
         level = _check.vector("noise", noise)
-        if level.size != gamma.size:
+        if level.size != gamma.size or not level.any():
             raise ValueError(
-                f"noise must have one entry for each of the {gamma.size} rates, got {level.size}"
+                f"noise must have one entry for each of the {gamma.size} rates, not all zero, "
+                f"got {level.size}"
             )
-        kappa = kappa * level
         assumptions.append("the gradient noise changes along the run as given")
+    kappa = kappa * level
     limits: dict[str, Any] = {
         "min_batch": min_batch,
         "max_batch": max_batch,
@@ -106,12 +122,20 @@ def plan(
     batches, bounds = _batches(kappa, samples, stages, limits)
     if reused:
         assumptions.append(f"{sampling} from a dataset of {dataset_size} samples")
+    known: dict[str, float] = {}
     if sampling == "reshuffled epochs":
         assumptions.append(
-            "no gain is quoted: noise of reshuffled epochs is smaller and follows another law"
+            "no gain is quoted: noise of reshuffled epochs is smaller and follows another law, "
+            "while the stages follow the influence for independent batches"
         )
+    elif reused:
+        known = _buys_in_reuse(kappa, batches, size)
     else:
-        known |= bounds | _buys(spectrum, gamma, kappa, batches, reused)
+        known = bounds | _buys(kappa, batches) | _over(candidates * level, batches)
+        if isinstance(spectrum, Problem) and noise is None:
+            constant = np.full(gamma.size, float(batches.mean()))
+            risk = one_pass_risk(spectrum, gamma, [batches, constant])
+            known["exact_variance_against_constant"] = risk.ratio("variance", 0, 1)[0]
     return Plan(
         rates=gamma,
         stages=stages_of(batches),
@@ -126,23 +150,37 @@ def plan(
     )
 
 
-def _influence(
-    spectrum: Spectrum, gamma: FloatArray
-) -> tuple[FloatArray, dict[str, float], list[str]]:
-    """Influence, what is known about its error, and what was assumed for it."""
+def _influence(spectrum: Spectrum, gamma: FloatArray) -> tuple[FloatArray, FloatArray, list[str]]:
+    """Influence, the candidates that it stands for, and what was assumed for it."""
+    model = (
+        "plain SGD on a quadratic loss, its last iterate, and noise of a constant level: without "
+        "momentum, averaging or adaptive steps"
+    )
     if isinstance(spectrum, Problem):
-        return influence(spectrum, gamma), {}, ["the spectrum is the given problem's"]
+        kappa = influence(spectrum, gamma)
+        return kappa, kappa[None, :], [model, "the spectrum is the given problem's"]
+    exponents = np.atleast_1d(np.asarray(spectrum.exponent, dtype=np.float64))
     scale = USUAL / float(gamma.max()) if spectrum.scale is None else spectrum.scale
+    scale = _check.real("scale", scale, above=0.0)
+    # The largest of eigenvalues i^-a with this trace, the zeta function bounded from above.
+    top = scale / (1.0 + 1.0 / (float(exponents.min()) - 1.0))
+    if float(gamma.max()) * top >= 2.0:
+        raise ValueError(
+            f"scale {scale:.6g} makes the peak rate {gamma.max():.6g} unstable: the largest "
+            f"eigenvalue is at least {top:.6g}"
+        )
     said = f"eigenvalues fall as a power law with trace {scale:.6g}"
     if spectrum.scale is None:
         said += f" (not given: taken as {USUAL} over the peak rate)"
-    if isinstance(spectrum.exponent, tuple):
-        robust = robust_proxy(gamma, spectrum.exponent, scale)
-        low, high = spectrum.exponent
-        said += f" and an exponent between {low:g} and {high:g}"
-        return robust.influence, {"worst_ratio_over_exponents": robust.worst_ratio}, [said]
-    said += f" and exponent {spectrum.exponent:g}"
-    return influence_proxy(gamma, spectrum.exponent, scale), {}, [said]
+    if exponents.size == 1:
+        kappa = influence_proxy(gamma, float(exponents[0]), scale)
+        said += f" and exponent {exponents[0]:g}"
+        return kappa, kappa[None, :], [model, said]
+    low, high = map(float, exponents)
+    said += f" and an exponent between {low:g} and {high:g}"
+    grid = np.linspace(low, high, CANDIDATES)
+    candidates = np.array([influence_proxy(gamma, a, scale) for a in grid])
+    return robust_influence(candidates).influence, candidates, [model, said]
 
 
 def _batches(
@@ -166,19 +204,38 @@ def _batches(
     }
 
 
-def _buys(
-    spectrum: Spectrum, gamma: FloatArray, kappa: FloatArray, batches: FloatArray, reused: bool
-) -> dict[str, float]:
+def _buys(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
     """What the schedule buys against a constant one of the same sum."""
-    constant = float(batches.sum()) / gamma.size
+    constant = float(batches.mean())
     effective = float(effective_batch(kappa, batches))
-    bought = {
+    return {
         "constant_batch": constant,
         "effective_batch": effective,
         "noise_against_constant": constant / effective,
     }
-    if isinstance(spectrum, Problem) and not reused:
-        schedules = [batches, np.full(gamma.size, constant)]
-        risk = one_pass_risk(spectrum, gamma, schedules)
-        bought["exact_variance_against_constant"] = risk.ratio("variance", 0, 1)[0]
-    return bought
+
+
+def _buys_in_reuse(kappa: FloatArray, batches: FloatArray, size: int) -> dict[str, float]:
+    """The same for independent batches without replacement, through rho_t."""
+    constant = float(batches.mean())
+    ours, theirs = np.asarray(
+        effective_fluctuation(kappa, [batches, np.full(batches.size, constant)], size)
+    )
+    return {
+        "constant_batch": constant,
+        "effective_fluctuation": float(ours),
+        "noise_against_constant": float(ours / theirs) if theirs > 0.0 else 1.0,
+    }
+
+
+def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:
+    """The schedule under every candidate: against its own oracle, and against a constant batch."""
+    if candidates.shape[0] == 1:
+        return {}
+    noise = (candidates / batches).sum(axis=1)
+    oracles = np.sqrt(candidates).sum(axis=1) ** 2 / batches.sum()
+    constants = candidates.sum(axis=1) / batches.mean()
+    return {
+        "worst_ratio_over_exponents": float((noise / oracles).max()),
+        "worst_noise_against_constant": float((noise / constants).max()),
+    }

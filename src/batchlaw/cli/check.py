@@ -74,6 +74,11 @@ class TrainerOptions:
                     f"got {self.sequence_length}"
                 )
             given["sequence_length"] = plan.sequence_length
+        if plan is not None:
+            # A plan may leave less of its budget than a stage can use: that is no mistake.
+            name = "train_tokens" if plan.unit == "tokens" else "train_samples"
+            if given[name] == plan.budget:
+                given[name] = plan.spent
         return Settings(**given)
 
 

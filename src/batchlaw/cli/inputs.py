@@ -43,10 +43,10 @@ class ProblemOptions:
     Attributes
     ----------
     problem
-        "paper" (its instance), "power-law" (fresh draws), "truncation" or "sketch" (a power
-        law of any size without draws: its leading m directions, or what a Gaussian sketch
-        gives on average), or a CSV file with columns eigenvalue, energy and, if some stand
-        for many, multiplicity.
+        "paper" (its instance, the default of risk), "power-law" (fresh draws), "truncation"
+        or "sketch" (a power law of any size without draws: its leading m directions, or what
+        a Gaussian sketch gives on average), or a CSV file with columns eigenvalue, energy
+        and, if some stand for many, multiplicity.
     d
         Ambient dimension of the draws; 10000 by default.
     m
@@ -56,55 +56,61 @@ class ProblemOptions:
     b
         Source exponent: target energies i^-b; 1.5 by default.
     sigma
-        Standard deviation of the label noise.
+        Standard deviation of the label noise; 1 by default.
     seed
         Of the draws; 123 by default.
     prior
         Average over the target's prior instead of drawing a target.
     """
 
-    problem: str = "paper"
+    problem: str | None = None
     d: Whole | None = None
     m: float | None = None
     a: float | None = None
     b: float | None = None
-    sigma: float = 1.0
+    sigma: float | None = None
     seed: Whole | None = None
     prior: Annotated[bool, Parameter(negative=())] = False
 
     def build(self) -> Problem:
+        kind = self.problem or "paper"
         a, b = (2.0 if self.a is None else self.a), (1.5 if self.b is None else self.b)
-        drawn = self.problem in ("paper", "power-law")
-        if not drawn:
-            _refuse(self, f"problem {self.problem}", "d", "seed")
-        if drawn:
+        sigma = 1.0 if self.sigma is None else self.sigma
+        if kind in ("paper", "power-law"):
             dim = 10_000 if self.d is None else self.d
-            seed = 123 if self.seed is None else self.seed
             size = 64 if self.m is None else _check.count("m", self.m)
-            if self.problem == "paper":
-                made = Problem.paper(seed, dim, size, a, b, self.sigma)
+            seed = self.used_seed or 0
+            if kind == "paper":
+                made = Problem.paper(seed, dim, size, a, b, sigma)
             else:
-                made = Problem.power_law(a, b, size, dim, self.sigma, seed=seed)
-        elif self.problem in KINDS:
+                made = Problem.power_law(a, b, size, dim, sigma, seed=seed)
+        elif kind in KINDS:
+            refuse(self, f"problem {kind}", "d", "seed")
             m = 64.0 if self.m is None else self.m
             rows = math.inf if math.isinf(m) else _check.count("m", m)
-            made = Problem.power_law_nodes(a, b, rows, kind=self.problem, sigma=self.sigma)
+            made = Problem.power_law_nodes(a, b, rows, kind=kind, sigma=sigma)
         else:
-            _refuse(self, "a spectrum from a file", "m", "a", "b")
-            made = self._from_file()
+            refuse(self, "a spectrum from a file", "d", "seed", "m", "a", "b")
+            made = self._from_file(Path(kind), sigma)
         return made.prior_mean() if self.prior else made
 
-    def _from_file(self) -> Problem:
-        sigma = _check.real("sigma", self.sigma, at_least=0.0, at_most=1e100)
-        columns = read_columns(
-            Path(self.problem), needed=("eigenvalue", "energy"), optional=("multiplicity",)
-        )
+    @property
+    def used_seed(self) -> int | None:
+        """The seed of the draws, where there are any."""
+        if (self.problem or "paper") not in ("paper", "power-law"):
+            return None
+        return 123 if self.seed is None else self.seed
+
+    @staticmethod
+    def _from_file(path: Path, sigma: float) -> Problem:
+        sigma = _check.real("sigma", sigma, at_least=0.0, at_most=1e100)
+        columns = read_columns(path, needed=("eigenvalue", "energy"), optional=("multiplicity",))
         return Problem.from_spectrum(
             columns["eigenvalue"], columns["energy"], sigma**2, columns.get("multiplicity")
         )
 
 
-def _refuse(options: object, what: str, *names: str) -> None:
+def refuse(options: object, what: str, *names: str) -> None:
     """An option that would change nothing is a mistake, and named."""
     for name in names:
         if getattr(options, name) is not None:
@@ -147,7 +153,7 @@ class RateOptions:
             start = _share_or_step("warmup", self.warmup or "0.1")
             end = _share_or_step("stable", self.stable or "0.5")
             return rates.wsd(steps, gamma, start, end, self.decay or "exponential")
-        _refuse(self, f"rates {self.rates}", "stable", "decay")
+        refuse(self, f"rates {self.rates}", "stable", "decay")
         shapes: dict[str, Callable[..., FloatArray]] = {
             "cosine": rates.cosine,
             "linear": rates.linear,
@@ -157,10 +163,10 @@ class RateOptions:
         if self.rates in shapes:
             start = _share_or_step("warmup", self.warmup or "0")
             return shapes[self.rates](steps, gamma, warmup=start)
-        _refuse(self, f"rates {self.rates}", "warmup")
+        refuse(self, f"rates {self.rates}", "warmup")
         if self.rates == "constant":
             return rates.constant(steps, gamma)
-        _refuse(self, "a file of rates", "steps", "gamma")
+        refuse(self, "a file of rates", "steps", "gamma")
         return read_schedule(Path(self.rates), "rate")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -12,21 +14,20 @@ from cyclopts import Parameter
 
 from batchlaw import _check
 from batchlaw._files import OutputDirectory
-from batchlaw.cli.inputs import ProblemOptions, RateOptions, Whole
+from batchlaw.cli.inputs import ProblemOptions, RateOptions, Whole, refuse
 from batchlaw.cli.table import sparkline, text_table
 from batchlaw.export import FORMATS, export
 from batchlaw.plan_file import Plan, read_schedule, samples_of_budget
 from batchlaw.planner import PowerLaw, Spectrum
 from batchlaw.planner import plan as make_plan
 
-UNKNOWN = ProblemOptions(problem="unknown")
-
 SAYS = {
     "noise_against_constant": "noise left in the final risk, against a constant batch",
     "exact_variance_against_constant": "exact one-pass variance, against a constant batch",
     "noise_against_oracle": "the same noise, against the oracle without constraints",
     "no_such_schedule_is_below": "no schedule under these constraints can be below",
-    "worst_ratio_over_exponents": "at worst over the exponents, against knowing the exponent",
+    "worst_noise_against_constant": "at worst over the exponents, against a constant batch",
+    "worst_ratio_over_exponents": "at worst over the exponents, against the oracle that knows it",
     "effective_batch": "effective batch",
     "constant_batch": "constant batch of the same sum",
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
@@ -36,8 +37,8 @@ SAYS = {
 def plan(
     *,
     rates: RateOptions = RateOptions(),  # noqa: B008 - frozen
-    problem: ProblemOptions = UNKNOWN,
-    exponent: str = "1.2:3",
+    problem: ProblemOptions = ProblemOptions(),  # noqa: B008
+    exponent: str | None = None,
     scale: float | None = None,
     noise: Path | None = None,
     budget: Whole | None = None,
@@ -59,7 +60,8 @@ def plan(
     Parameters
     ----------
     exponent
-        Of an unknown power-law spectrum: one number, or a range LOW:HIGH to be safe for.
+        Of an unknown power-law spectrum: one number, or a range LOW:HIGH to be safe for;
+        1.2:3 by default.
     scale
         Trace of that spectrum in the units of the rates; 1/2 over the peak rate by default.
     noise
@@ -112,12 +114,14 @@ def plan(
         dataset_size=dataset_size,
         inputs={
             "rates": asdict(rates),
-            "problem": asdict(problem),
+            "problem": {k: str(v) if v == math.inf else v for k, v in asdict(problem).items()},
             "exponent": exponent,
             "scale": scale,
+            "sampling": sampling,
+            "dataset_size": dataset_size,
             "noise": None if noise is None else noise.name,
         },
-        seed=problem.seed,
+        seed=None if problem.problem is None else problem.used_seed,
     )
     if output_dir is not None:
         _write(OutputDirectory(output_dir), made)
@@ -126,31 +130,52 @@ def plan(
         if output_dir is not None:
             print(f"\nplan.json, plan.csv and plan.png in {output_dir}")
     else:
-        print(
-            export(
-                made,
-                format_,
-                sequence_length=sequence_length,
-                data_parallel=data_parallel,
-                micro_batch=micro_batch,
-            ),
-            end="",
+        text = export(
+            made,
+            format_,
+            sequence_length=sequence_length,
+            data_parallel=data_parallel,
+            micro_batch=micro_batch,
         )
+        print(text, end="")
+        _warn_of_rates(text)
     return 0
 
 
-def _spectrum(problem: ProblemOptions, exponent: str, scale: float | None) -> Spectrum:
-    if problem.problem != "unknown":
+def _warn_of_rates(text: str) -> None:
+    """On stderr, where an export can't run the planned rates: its comments are easily missed."""
+    found = re.search(r"up to ([\d.]+)% of the peak away", text)
+    if found is not None and float(found[1]) > 2.0:
+        print(
+            f"batchlaw: this trainer's rates differ from the plan's by up to {found[1]}% of the "
+            "peak; the gain that was predicted does not hold for them (decays that it can run: "
+            "linear and 1-sqrt, and stages that change outside warmup and decay)",
+            file=sys.stderr,
+        )
+
+
+def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None) -> Spectrum:
+    if problem.problem is not None:
+        if exponent is not None or scale is not None:
+            raise ValueError("exponent and scale describe an unknown spectrum, not a problem's")
         return problem.build()
-    low, _, high = exponent.partition(":")
+    refuse(problem, "a plan without --problem", "d", "m", "a", "b", "sigma", "seed")
+    if problem.prior:
+        raise ValueError("a plan without --problem has no use for --prior")
+    low, colon, high = (exponent or "1.2:3").partition(":")
     first = _check.real("exponent", low, above=1.0)
-    last = _check.real("exponent", high, above=first) if high else None
-    return PowerLaw(first if last is None else (first, last), scale)
+    if not colon:
+        return PowerLaw(first, scale)
+    return PowerLaw((first, _check.real("exponent", high, above=first)), scale)
 
 
 def _unit(multiple_of: int | None, data_parallel: int | None, micro_batch: int | None) -> int:
     """What every batch is a multiple of; a multiple that the trainer can't use is refused."""
-    needed = (data_parallel or 1) * (micro_batch or 1)
+    needed = math.prod(
+        _check.count(name, value)
+        for name, value in (("data-parallel", data_parallel), ("micro-batch", micro_batch))
+        if value is not None
+    )
     if multiple_of is None:
         return needed
     if multiple_of % needed:
