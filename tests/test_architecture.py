@@ -33,6 +33,7 @@ ORDER = [
     "joint",
     "baselines",
     "plan_file",
+    "ladder",
     "planner",
     "horizon",
     "export",

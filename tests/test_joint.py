@@ -40,6 +40,11 @@ def test_the_frontier_has_no_choice_that_another_beats(problem):
     assert times == sorted(times)
     assert risks == sorted(risks, reverse=True)
     for choice in joint_choices(problem, 120, points=8, cost=cost):
+        steps, peak = choice.steps, choice.peak
+        flat = np.ceil(120 / steps / 4) * 4  # constant batches, in as many waves as they need
+        capped = evaluate(problem, 120, steps, peak, cost=cost, max_batch=int(flat))
+        for other in (choice, capped):
+            assert any(k.seconds <= other.seconds and k.total <= other.total + 1e-12 for k in kept)
         assert any(k.seconds <= choice.seconds and k.total <= choice.total for k in kept)
 
 

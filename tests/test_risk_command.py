@@ -140,3 +140,11 @@ def test_a_bad_file_is_named(content, message, tmp_path, capsys):
     path.write_text(content)
     assert main(["risk", "--rates", str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "steps"), [("1e3", 1000), ("2k", 2000), ("0.5K", 500)])
+def test_whole_numbers_may_be_written_as_people_do(text, steps, capsys):
+    (row,) = _json(capsys, "--batches", "constant", "--steps", text)["schedules"]
+    assert row["b_eff"] == pytest.approx(8)
+    (same,) = _json(capsys, "--batches", "constant", "--steps", str(steps))["schedules"]
+    assert row["total"] == same["total"]

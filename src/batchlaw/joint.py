@@ -73,12 +73,13 @@ def evaluate(
     *,
     shape: Shape = wsd,
     cost: CostModel | None = None,
+    max_batch: int | None = None,
 ) -> Choice | None:
     """Exact one-pass risk of the oracle schedule at a horizon; None where it diverges."""
     rates = shape(steps, peak)
     try:
         kappa = influence(problem, rates)
-        batches = np.asarray(allocate(kappa, samples), dtype=np.float64)
+        batches = np.asarray(allocate(kappa, samples, max_batch=max_batch), dtype=np.float64)
         risk = one_pass_risk(problem, rates, batches)
     except ValueError as error:
         if "unstable" in str(error):
@@ -140,13 +141,32 @@ def frontier(
     shape: Shape = wsd,
     points: int = 20,
 ) -> list[Choice]:
-    """Choices that no other beats in both risk and wall-clock, fastest first."""
+    """Choices that no other beats in both risk and wall-clock, fastest first.
+
+    With a parallel width every horizon is tried with batches capped at each number of waves
+    too, down to the fewest that hold the samples: a lower cap is faster and noisier.
+    """
     choices = joint_choices(problem, samples, shape=shape, points=points, cost=cost)
+    for choice in tuple(choices):
+        for cap in _caps(choice, cost):
+            capped = evaluate(
+                problem, samples, choice.steps, choice.peak, shape=shape, cost=cost, max_batch=cap
+            )
+            choices += [] if capped is None else [capped]
     kept: list[Choice] = []
     for choice in sorted(choices, key=lambda c: (c.seconds, c.total)):
         if not kept or choice.total < kept[-1].total:
             kept.append(choice)
     return kept
+
+
+def _caps(choice: Choice, cost: CostModel) -> list[int]:
+    """Whole waves below the choice's largest batch that can still hold all samples."""
+    if cost.width is None:
+        return []
+    most = math.ceil(float(choice.batches.max()) / cost.width)
+    least = math.ceil(float(choice.batches.mean()) / cost.width)
+    return [waves * cost.width for waves in range(least, most)]
 
 
 def joint_choices(

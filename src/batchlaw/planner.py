@@ -14,6 +14,8 @@ from batchlaw._check import FloatArray
 from batchlaw.allocation import allocate, effective_batch, effective_fluctuation
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
+from batchlaw.ladder import on_ladder
+from batchlaw.optimize import model_noise
 from batchlaw.plan_file import UNITS, Constraints, Plan, stages_of
 from batchlaw.problem import Problem
 from batchlaw.robust import robust_influence
@@ -45,11 +47,12 @@ def plan(
     budget: int,
     *,
     spectrum: Spectrum | None = None,
-    noise: ArrayLike | None = None,
+    noise: ArrayLike | str | None = None,
     stages: int | None = 8,
     min_batch: int = 1,
     max_batch: int | None = None,
     multiple_of: int = 1,
+    factor: int | None = None,
     unit: str = "samples",
     sequence_length: int | None = None,
     sampling: str = "one pass",
@@ -69,13 +72,16 @@ def plan(
     spectrum
         A ``Problem``, or a ``PowerLaw``; by default a power law with an exponent between 1.2
         and 3, for which the worst case is made as good as it can be.
-    noise : (T,) array, optional
-        Variance of the gradient noise at every step, up to a factor (from a pilot run, or
-        ``optimize.model_noise``): the plan then follows sqrt(kappa_t noise_t).
+    noise : (T,) array or "model", optional
+        Variance of the gradient noise at every step, up to a factor, from a pilot run; or the
+        problem's own, s2 + bias_t. The plan then follows sqrt(kappa_t noise_t).
     stages
         At most so many constant stages; None leaves every step free.
     min_batch, max_batch, multiple_of
         Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
+    factor
+        Stages differ by powers of this, and a rise comes after whole batches of the new size,
+        as OLMo-core needs it; a heuristic on top of the best stages.
     sampling, dataset_size
         "one pass", or how a dataset of that size is reused: "independent batches", or
         "reshuffled epochs", for which no gain is quoted, because none is known.
@@ -105,7 +111,12 @@ def plan(
         raise ValueError("rates must not all be zero")
     kappa, candidates, assumptions = _influence(spectrum, gamma)
     level = np.ones_like(gamma)
-    if noise is not None:
+    if isinstance(noise, str):
+        if noise != "model" or not isinstance(spectrum, Problem):
+            raise ValueError(f'noise must be an array, or "model" with a problem, got {noise!r}')
+        level = model_noise(spectrum, gamma)
+        assumptions.append("the gradient noise falls with the bias, as in the problem")
+    elif noise is not None:
         level = _check.vector("noise", noise)
         if level.size != gamma.size or not level.any():
             raise ValueError(
@@ -119,7 +130,7 @@ def plan(
         "max_batch": max_batch,
         "multiple_of": multiple_of,
     }
-    batches, bounds = _batches(kappa, samples, stages, limits)
+    batches, bounds = _batches(kappa, samples, stages, limits, factor)
     if reused:
         assumptions.append(f"{sampling} from a dataset of {dataset_size} samples")
     known: dict[str, float] = {}
@@ -132,7 +143,7 @@ def plan(
         known = _buys_in_reuse(kappa, batches, size)
     else:
         known = bounds | _buys(kappa, batches) | _over(candidates * level, batches)
-        if isinstance(spectrum, Problem) and noise is None:
+        if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
             constant = np.full(gamma.size, float(batches.mean()))
             risk = one_pass_risk(spectrum, gamma, [batches, constant])
             known["exact_variance_against_constant"] = risk.ratio("variance", 0, 1)[0]
@@ -184,13 +195,26 @@ def _influence(spectrum: Spectrum, gamma: FloatArray) -> tuple[FloatArray, Float
 
 
 def _batches(
-    kappa: FloatArray, samples: int, stages: int | None, limits: dict[str, Any]
+    kappa: FloatArray,
+    samples: int,
+    stages: int | None,
+    limits: dict[str, Any],
+    factor: int | None,
 ) -> tuple[FloatArray, dict[str, float]]:
     """The schedule, and its objective against the oracle's and the bound's."""
     if stages is not None:
         staged = best_stages(kappa, samples, stages, **limits)
         batches = np.asarray(staged.batches, dtype=np.float64)
         bound, loss = staged.lower_bound, staged.boundary_loss
+        if factor is not None:
+            step = _check.count("factor", factor, minimum=2)
+            sizes = np.asarray(staged.sizes, dtype=np.float64)
+            laid = on_ladder(kappa, staged.ends, sizes, samples, step, **limits)
+            if laid is None:
+                raise ValueError(f"no schedule by factors of {step} fits; try other stages")
+            batches = laid
+    elif factor is not None:
+        raise ValueError("factor needs stages, got none")
     else:
         spend = samples - samples % int(limits["multiple_of"])
         batches = np.asarray(allocate(kappa, spend, **limits), dtype=np.float64)

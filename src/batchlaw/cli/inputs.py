@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Annotated
 
@@ -23,13 +24,22 @@ from batchlaw.update_rules import ema, tail_average
 FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
 
 
+SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
+
+
 def _whole(_: type, tokens: list[Token]) -> int:
-    """A whole number: 3.9 is refused, not rounded."""
+    """A whole number, also as 1e12, 250B or 1T; 3.9 is refused, not rounded."""
     (token,) = tokens
+    text, factor = token.value, 1
+    if text[-1:].upper() in SUFFIXES:
+        text, factor = text[:-1], SUFFIXES[text[-1:].upper()]
     try:
-        return int(token.value)
-    except ValueError:
-        raise ValueError(f"it must be a whole number, got {token.value!r}") from None
+        number = Decimal(text) * factor
+        if number == number.to_integral_value():
+            return int(number)
+    except (InvalidOperation, ValueError, OverflowError):
+        pass
+    raise ValueError(f"it must be a whole number, got {token.value!r}")
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]

@@ -40,7 +40,7 @@ def plan(
     problem: ProblemOptions = ProblemOptions(),  # noqa: B008
     exponent: str | None = None,
     scale: float | None = None,
-    noise: Path | None = None,
+    noise: str | None = None,
     budget: Whole | None = None,
     tokens: Whole | None = None,
     sequence_length: Whole | None = None,
@@ -48,6 +48,7 @@ def plan(
     min_batch: Whole = 1,
     max_batch: Whole | None = None,
     multiple_of: Whole | None = None,
+    factor: Whole | None = None,
     data_parallel: Whole | None = None,
     micro_batch: Whole | None = None,
     sampling: Literal["one-pass", "independent-batches", "reshuffled-epochs"] = "one-pass",
@@ -65,7 +66,8 @@ def plan(
     scale
         Trace of that spectrum in the units of the rates; 1/2 over the peak rate by default.
     noise
-        CSV file with a column noise: the gradient noise of every step, up to a factor.
+        CSV file with a column noise: the gradient noise of every step, up to a factor; or
+        "model", with a problem: its label noise and bias along the run.
     budget
         Samples to be spent.
     tokens
@@ -80,6 +82,8 @@ def plan(
         Largest batch.
     multiple_of
         Every batch is a multiple of this; data-parallel times micro-batch by default.
+    factor
+        Stages differ by powers of this, as OLMo-core needs it; 2 for the format olmo.
     data_parallel
         Data-parallel size of the trainer.
     micro_batch
@@ -103,11 +107,12 @@ def plan(
         gamma,
         samples if tokens is None else tokens,
         spectrum=spectrum,
-        noise=None if noise is None else read_schedule(noise, "noise"),
+        noise=noise if noise in (None, "model") else read_schedule(Path(noise), "noise"),
         stages=stages,
         min_batch=min_batch,
         max_batch=max_batch,
         multiple_of=unit,
+        factor=2 if factor is None and format_ == "olmo" else factor,
         unit="samples" if tokens is None else "tokens",
         sequence_length=sequence_length,
         sampling=sampling.replace("-", " "),
@@ -119,7 +124,7 @@ def plan(
             "scale": scale,
             "sampling": sampling,
             "dataset_size": dataset_size,
-            "noise": None if noise is None else noise.name,
+            "noise": None if noise is None else Path(noise).name,
         },
         seed=None if problem.problem is None else problem.used_seed,
     )
