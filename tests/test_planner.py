@@ -210,3 +210,16 @@ def test_a_plan_by_factors_can_be_exported_to_olmo(stages, capsys):
 def test_factors_need_stages():
     with pytest.raises(ValueError, match="factor needs stages, got none"):
         bl.plan(RATES, 4096, stages=None, factor=2)
+
+
+def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
+    """At the end of a linear decay the rate is near zero and the influence is not."""
+    run = "--steps 20000 --gamma 3e-4 --warmup 200 --stable 0.8 --decay linear --stages 6"
+    budget = "--tokens 1e11 --sequence-length 4096 --multiple-of 64"
+    folder = ["--output-dir", str(tmp_path)]
+    assert main(["plan", *run.split(), *budget.split(), *folder]) == 0
+    capsys.readouterr()
+    assert main(["check", str(tmp_path / "plan.json"), "--train-tokens", "1e11"]) == 0
+    out = capsys.readouterr().out
+    assert "too short" not in out
+    assert "not checked, because not given: the warmup, the decay" in out

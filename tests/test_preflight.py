@@ -188,15 +188,15 @@ def run(*arguments):
 
 def test_the_command_passes_a_sound_plan_and_sound_files(files, capsys):
     assert run(files["plan"], "--train-tokens", str(SAMPLES * 64)) == 0
-    assert capsys.readouterr().out == "nothing found\n"
+    assert capsys.readouterr().out.startswith("nothing found\n")
     assert run("--rates", files["rates"], "--batches", files["batches"]) == 0
-    assert capsys.readouterr().out == "nothing found\n"
+    assert capsys.readouterr().out.startswith("nothing found\n")
 
 
 def test_the_command_prints_findings_and_exits_with_1(files, capsys):
     options = ["--counted-batch", "512", "--warmup", "100", "--data-parallel", "24"]
     assert run(files["plan"], *options) == 1
-    first, second = capsys.readouterr().out.splitlines()
+    first, second, _ = capsys.readouterr().out.splitlines()
     assert first.startswith("error: The warmup ends at step 200, by the rates at step 100")
     assert second.startswith("error: 2 of 2 stages are no multiple")
     assert run(files["plan"], *options, "--json") == 1

@@ -17,8 +17,8 @@ Written from the rules, for tests alone. Sources:
   src/lightning/pytorch/callbacks/gradient_accumulation_scheduler.py,
   src/lightning/pytorch/loops/training_epoch_loop.py,
   docs/source-pytorch/common/gradient_accumulation.rst.
-- PyTorch (pytorch/pytorch, commit 0025348e03d0): torch/utils/data/dataloader.py (batch_sampler),
-  torch/utils/data/sampler.py (BatchSampler).
+- PyTorch (pytorch/pytorch): torch/utils/data/dataloader.py (batch_sampler, commit 0025348e03d0),
+  torch/utils/data/sampler.py (BatchSampler, commit 00f75c85e35a).
 """
 
 import ast

@@ -65,6 +65,15 @@ class TrainerOptions:
     decay: Whole | None = None
     horizon: Whole | None = None
 
+    def missing(self) -> list[str]:
+        """What can't be checked without these settings."""
+        needs = {
+            "the budget (train-samples or train-tokens)": (self.train_samples, self.train_tokens),
+            "the warmup": (self.warmup,),
+            "the decay": (self.decay,),
+        }
+        return [what for what, given in needs.items() if all(x is None for x in given)]
+
     def build(self, plan: Plan | None) -> Settings:
         given = asdict(self)
         if plan is not None and plan.sequence_length is not None:
@@ -116,12 +125,25 @@ def check(
     gamma, sizes = _schedules(made, rates, batches)
     if (exponent is None) != (scale is None):
         raise ValueError("exponent and scale must be given together")
+    if exponent is None and made is not None:
+        exponent, scale = _planned_spectrum(made)
     influence = (
         None if exponent is None or scale is None else influence_proxy(gamma, exponent, scale)
     )
     findings = find(gamma, sizes, trainer.build(made), influence)
-    print(_document(findings) if json_ else _report(findings))
+    print(_document(findings) if json_ else _report(findings, trainer.missing()))
     return 1 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
+    """The power law that a plan was made for: the middle of its exponents, and its trace."""
+    given = plan.inputs.get("exponent", None)
+    problem = plan.inputs.get("problem", {})
+    if "scale" not in plan.inputs or not isinstance(problem, dict) or problem.get("problem"):
+        return None, None
+    low, _, high = (given or "1.2:3").partition(":")
+    scale = plan.inputs["scale"] or 0.5 / float(plan.rates.max())
+    return (float(low) + float(high or low)) / 2.0, scale
 
 
 def _read_plan(path: Path) -> Plan:
@@ -146,10 +168,11 @@ def _schedules(
     return read_schedule(rates, "rate"), read_schedule(batches, "batch")
 
 
-def _report(findings: list[Finding]) -> str:
-    if not findings:
-        return "nothing found"
-    return "\n".join(f"{finding.severity}: {finding.message}" for finding in findings)
+def _report(findings: list[Finding], missing: list[str]) -> str:
+    lines = [f"{finding.severity}: {finding.message}" for finding in findings]
+    if missing:
+        lines.append(f"not checked, because not given: {', '.join(missing)}")
+    return "\n".join(lines if findings else ["nothing found", *lines])
 
 
 def _document(findings: list[Finding]) -> str:
