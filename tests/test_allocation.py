@@ -216,9 +216,15 @@ def test_an_uneven_constant_schedule_puts_the_extra_samples_first(paper):
     ("arguments", "message"),
     [
         ({"budget": 2}, "budget must be at least one sample an update: 3 updates need 3, got 2"),
-        ({"budget": 10, "multiple_of": 4}, "multiple of multiple_of = 4, such as 8 or 12, got 10"),
-        ({"budget": 10, "max_batch": 3}, "budget must lie between 3 and 9 .* got 10"),
-        ({"budget": 10, "min_batch": 4}, "budget must lie between 12 and 30 .* got 10"),
+        ({"budget": 14, "multiple_of": 4}, "multiple_of = 4, such as 12 or 16, got 14"),
+        (
+            {"budget": 10, "max_batch": 3},
+            "3 updates x the largest batch 3 = 9, got 10",
+        ),
+        (
+            {"budget": 10, "min_batch": 4},
+            "3 updates x the smallest batch 4 = 12, got 10",
+        ),
         ({"budget": 9, "min_batch": 4, "max_batch": 2}, "min_batch must be at most .* 2, got 4"),
         (
             {"budget": 16, "min_batch": 5, "max_batch": 7, "multiple_of": 8},

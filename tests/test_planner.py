@@ -84,7 +84,8 @@ def test_a_reshuffled_plan_quotes_no_gain(paper):
     kappa, b = bl.influence(paper, RATES), independent.batches
     rho = [bl.effective_fluctuation(kappa, x, 100) for x in (b, np.full(64, b.mean()))]
     assert independent.prediction["noise_against_constant"] == pytest.approx(rho[0] / rho[1])
-    assert "independent batches from a dataset of 100 samples" in independent.assumptions
+    expected = "independent batches without replacement from a dataset of 100 samples"
+    assert expected in independent.assumptions
     # The exact variance is one pass's.
     assert "exact_variance_against_constant" not in independent.prediction
 

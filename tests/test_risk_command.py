@@ -111,7 +111,7 @@ def test_a_trajectory_is_written_and_drawn(tmp_path, capsys):
         ("--warmup soon", "warmup must be a number, got 'soon'"),
         (
             "--procedure multi-pass --samples 8 --steps 100 --budget 6400",
-            "budget must lie between 100 and 800",
+            "budget must be at most 100 updates x the largest batch 8 = 800, got 6400",
         ),
     ],
 )

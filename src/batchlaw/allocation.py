@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray, IntArray
-from batchlaw.stages import best_stages
+from batchlaw.stages import batch_limits, best_stages
 
 METHODS = ("paper", "greedy", "continuous")
 
@@ -127,33 +127,20 @@ def schedule_families(
 def _limits(
     steps: int, budget: int, min_batch: int, max_batch: int | None, multiple_of: int
 ) -> tuple[int, int, int]:
-    """Bounds in units of ``multiple_of``, after checking that the budget fits them."""
-    unit = _check.count("multiple_of", multiple_of)
-    low = _check.count("min_batch", min_batch)
+    """Bounds in units of ``multiple_of``, after checking that the budget can be spent in full."""
     budget = _check.count("budget", budget)
-    high = budget if max_batch is None else _check.count("max_batch", max_batch)
     if budget < steps:
         raise ValueError(
             f"budget must be at least one sample an update: {steps} updates need {steps}, "
             f"got {budget}"
         )
+    low, high, unit, _ = batch_limits(steps, budget, min_batch, max_batch, multiple_of)
     if budget % unit:
         near = f"{budget // unit * unit} or {(budget // unit + 1) * unit}"
         raise ValueError(
             f"budget must be a multiple of multiple_of = {unit}, such as {near}, got {budget}"
         )
-    if low > high:
-        raise ValueError(f"min_batch must be at most the largest batch {high}, got {low}")
-    low_units, high_units = -(-low // unit), high // unit
-    if low_units > high_units:
-        raise ValueError(f"no multiple of {unit} lies between batches of {low} and {high}")
-    least, most = steps * low_units * unit, steps * high_units * unit
-    if not least <= budget <= most:
-        raise ValueError(
-            f"budget must lie between {least} and {most} for {steps} updates with batches "
-            f"of {low_units * unit} to {high_units * unit}, got {budget}"
-        )
-    return low_units, high_units, unit
+    return low, high, unit
 
 
 def _water_fill(weights: FloatArray, budget: float, low: float, high: float) -> FloatArray:

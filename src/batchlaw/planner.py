@@ -16,7 +16,7 @@ from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
 from batchlaw.ladder import on_ladder
 from batchlaw.optimize import model_noise
-from batchlaw.plan_file import UNITS, Constraints, Plan, stages_of
+from batchlaw.plan_file import UNITS, Constraints, Plan, samples_of_budget, stages_of
 from batchlaw.problem import Problem
 from batchlaw.robust import robust_influence
 from batchlaw.stages import best_stages
@@ -89,83 +89,98 @@ def plan(
         Kept in the plan: how rates and spectrum were given, and the seed of any draws.
     """
     gamma = _check.vector("rates", rates)
-    _check.choice("sampling", sampling, SAMPLINGS)
-    if unit == "tokens" and sequence_length is None:
-        raise ValueError("sequence_length must be given for a budget in tokens")
-    length = 1 if unit == "samples" else _check.count("sequence_length", sequence_length)
-    samples = _check.count("budget", budget) // length
-    _check.choice("unit", unit, UNITS)
-    reused = sampling != "one pass"
-    if reused:
-        if dataset_size is None:
-            raise ValueError(f"dataset_size must be given for {sampling}")
-        size = _check.count("dataset_size", dataset_size, minimum=2)
-        max_batch = size if max_batch is None else min(max_batch, size)
-    elif dataset_size is not None and samples > _check.count("dataset_size", dataset_size):
-        raise ValueError(
-            f"one pass must not take more than the {dataset_size} samples of the dataset, "
-            f"got {samples}: name the sampling"
-        )
-    spectrum = PowerLaw() if spectrum is None else spectrum
     if not gamma.any():
         raise ValueError("rates must not all be zero")
+    samples = _samples(budget, unit, sequence_length)
+    size = _dataset(sampling, dataset_size, samples)
+    if size is not None:
+        max_batch = size if max_batch is None else min(max_batch, size)
+    spectrum = PowerLaw() if spectrum is None else spectrum
     kappa, candidates, assumptions = _influence(spectrum, gamma)
-    level = np.ones_like(gamma)
-    if isinstance(noise, str):
-        if noise != "model" or not isinstance(spectrum, Problem):
-            raise ValueError(f'noise must be an array, or "model" with a problem, got {noise!r}')
-        level = model_noise(spectrum, gamma)
-        assumptions.append("the gradient noise falls with the bias, as in the problem")
-    elif noise is not None:
-        level = _check.vector("noise", noise)
-        if level.size != gamma.size or not level.any():
-            raise ValueError(
-                f"noise must have one entry for each of the {gamma.size} rates, not all zero, "
-                f"got {level.size}"
-            )
-        assumptions.append("the gradient noise changes along the run as given")
-    kappa = kappa * level
-    limits: dict[str, Any] = {
-        "min_batch": min_batch,
-        "max_batch": max_batch,
-        "multiple_of": multiple_of,
-    }
+    level, said = _noise(noise, spectrum, gamma)
+    kappa, candidates = kappa * level, candidates * level
+    limits = {"min_batch": min_batch, "max_batch": max_batch, "multiple_of": multiple_of}
     batches, bounds = _batches(kappa, samples, stages, limits, factor)
-    if reused:
-        assumptions.append(f"{sampling} from a dataset of {dataset_size} samples")
-    known: dict[str, float] = {}
-    if sampling == "reshuffled epochs":
-        assumptions.append(
-            "no gain is quoted: noise of reshuffled epochs is smaller and follows another law, "
-            "while the stages follow the influence for independent batches"
-        )
-    elif reused:
-        known = _buys_in_reuse(kappa, batches, size)
-    else:
-        known = bounds | _buys(kappa, batches) | _over(candidates * level, batches)
+    if sampling == "one pass":
+        known = bounds | _buys(kappa, batches) | _over(candidates, batches)
         if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
-            constant = np.full(gamma.size, float(batches.mean()))
-            risk = one_pass_risk(spectrum, gamma, [batches, constant])
-            known["exact_variance_against_constant"] = risk.ratio("variance", 0, 1)[0]
+            known |= _exactly(spectrum, gamma, batches)
+    elif sampling == "independent batches":
+        known = _buys_in_reuse(kappa, batches, size or 0)
+        said += [f"{sampling} without replacement from a dataset of {size} samples"]
+    else:
+        known = {}
+        said += [
+            f"{sampling} of a dataset of {size} samples; no gain is quoted: their noise is "
+            "smaller and follows another law, while the stages follow the influence for "
+            "independent batches"
+        ]
     return Plan(
         rates=gamma,
         stages=stages_of(batches),
         budget=budget,
         unit=unit,
         sequence_length=sequence_length,
-        constraints=Constraints(max_stages=stages, **limits),
+        constraints=Constraints(min_batch, max_batch, multiple_of, stages),
         prediction=known,
-        assumptions=tuple(assumptions),
+        assumptions=(*assumptions, *said),
         inputs=dict(inputs or {}),
         seed=seed,
     )
 
 
+def _samples(budget: int, unit: str, sequence_length: int | None) -> int:
+    """The budget in whole samples."""
+    if _check.choice("unit", unit, UNITS) == "samples":
+        return _check.count("budget", budget)
+    return samples_of_budget(None, budget, sequence_length)
+
+
+def _dataset(sampling: str, dataset_size: int | None, samples: int) -> int | None:
+    """Size of the dataset that is reused; None for one pass, which must not need more."""
+    if _check.choice("sampling", sampling, SAMPLINGS) != "one pass":
+        if dataset_size is None:
+            raise ValueError(f"dataset_size must be given for {sampling}")
+        return _check.count("dataset_size", dataset_size, minimum=2)
+    if dataset_size is not None and samples > _check.count("dataset_size", dataset_size):
+        raise ValueError(
+            f"one pass must not take more than the {dataset_size} samples of the dataset, "
+            f"got {samples}: name the sampling"
+        )
+    return None
+
+
+def _noise(
+    noise: ArrayLike | str | None, spectrum: Spectrum, gamma: FloatArray
+) -> tuple[FloatArray, list[str]]:
+    """Noise level of every step, and the sentence that says where it came from."""
+    if noise is None:
+        return np.ones_like(gamma), []
+    if isinstance(noise, str):
+        if noise != "model" or not isinstance(spectrum, Problem):
+            raise ValueError(f'noise must be an array, or "model" with a problem, got {noise!r}')
+        said = "the gradient noise falls with the bias, as in the problem"
+        return model_noise(spectrum, gamma), [said]
+    level = _check.vector("noise", noise)
+    if level.size != gamma.size or not level.any():
+        raise ValueError(
+            f"noise must have one entry for each of the {gamma.size} rates, not all zero, "
+            f"got {level.size}"
+        )
+    return level, ["the gradient noise changes along the run as given"]
+
+
+def _exactly(problem: Problem, gamma: FloatArray, batches: FloatArray) -> dict[str, float]:
+    schedules = [batches, np.full(gamma.size, float(batches.mean()))]
+    ratio, _ = one_pass_risk(problem, gamma, schedules).ratio("variance", 0, 1)
+    return {"exact_variance_against_constant": ratio}
+
+
 def _influence(spectrum: Spectrum, gamma: FloatArray) -> tuple[FloatArray, FloatArray, list[str]]:
     """Influence, the candidates that it stands for, and what was assumed for it."""
     model = (
-        "plain SGD on a quadratic loss, its last iterate, and noise of a constant level: without "
-        "momentum, averaging or adaptive steps"
+        "plain SGD on a quadratic loss and its last iterate, without momentum, averaging or "
+        "adaptive steps"
     )
     if isinstance(spectrum, Problem):
         kappa = influence(spectrum, gamma)

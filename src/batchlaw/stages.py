@@ -115,7 +115,7 @@ def best_stages(
     count = min(_check.count("stages", stages), kappa.size)
     if not integer and multiple_of != 1:
         raise ValueError("multiple_of needs integer batches, got integer=False")
-    low, high, unit, total = _limits(kappa.size, budget, min_batch, max_batch, multiple_of)
+    low, high, unit, total = batch_limits(kappa.size, budget, min_batch, max_batch, multiple_of)
     peak = float(kappa.max())
     units = float(total // unit) if integer else float(total)
     # An influence of zero everywhere leaves nothing to choose: one stage.
@@ -398,7 +398,7 @@ def _candidates(kappa: FloatArray, count: int) -> IntArray:
     return np.unique(np.concatenate([[0], np.minimum(inner, T), alone, [T]]))
 
 
-def _limits(
+def batch_limits(
     steps: int, budget: int, min_batch: int, max_batch: int | None, multiple_of: int
 ) -> tuple[int, int, int, int]:
     """Bounds in units of ``multiple_of``, the unit and the budget, after checking them."""
