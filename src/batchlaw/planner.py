@@ -18,14 +18,12 @@ from batchlaw.ladder import on_ladder
 from batchlaw.optimize import model_noise
 from batchlaw.plan_file import UNITS, Constraints, Plan, samples_of_budget, stages_of
 from batchlaw.problem import Problem
-from batchlaw.robust import robust_influence
+from batchlaw.robust import proxy_candidates, robust_influence
 from batchlaw.stages import best_stages
 
 SAMPLINGS = ("one pass", "independent batches", "reshuffled epochs")
 # A rate near the edge of what is stable, where none is known: gamma tr(Sigma) = 1/2.
 USUAL = 0.5
-# Exponents that stand for a range of them.
-CANDIDATES = 9
 
 
 @dataclass(frozen=True)
@@ -204,8 +202,7 @@ def _influence(spectrum: Spectrum, gamma: FloatArray) -> tuple[FloatArray, Float
         return kappa, kappa[None, :], [model, said]
     low, high = map(float, exponents)
     said += f" and an exponent between {low:g} and {high:g}"
-    grid = np.linspace(low, high, CANDIDATES)
-    candidates = np.array([influence_proxy(gamma, a, scale) for a in grid])
+    candidates = proxy_candidates(gamma, (low, high), scale)
     return robust_influence(candidates).influence, candidates, [model, said]
 
 

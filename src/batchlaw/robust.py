@@ -86,11 +86,18 @@ def _at(scaled: FloatArray, log_weights: FloatArray) -> RobustInfluence:
     return RobustInfluence(mixed, float(ratios.max()), float(weights @ ratios), ratios, weights)
 
 
-def robust_proxy(
+def proxy_candidates(
     rates: ArrayLike, exponents: tuple[float, float], scale: float, points: int = 9
-) -> RobustInfluence:
-    """``robust_influence`` over power laws with exponents a in a range, at one scale tr(Sigma)."""
+) -> FloatArray:
+    """Influence under power laws with exponents a over a range, at one scale tr(Sigma)."""
     low = _check.real("exponents", exponents[0], above=1.0)
     high = _check.real("exponents", exponents[1], at_least=low)
     grid = np.linspace(low, high, _check.count("points", points, minimum=2))
-    return robust_influence([influence_proxy(rates, a, scale) for a in grid])
+    return np.array([influence_proxy(rates, a, scale) for a in grid])
+
+
+def robust_proxy(
+    rates: ArrayLike, exponents: tuple[float, float], scale: float, points: int = 9
+) -> RobustInfluence:
+    """``robust_influence`` over power laws with exponents in a range."""
+    return robust_influence(proxy_candidates(rates, exponents, scale, points))

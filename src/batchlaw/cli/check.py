@@ -11,9 +11,10 @@ from cyclopts import Parameter
 
 from batchlaw._check import FloatArray
 from batchlaw._version import __version__
-from batchlaw.cli.inputs import Whole
+from batchlaw.cli.inputs import EXPONENTS, Whole
 from batchlaw.influence_weights import influence_proxy
 from batchlaw.plan_file import Plan, read_schedule
+from batchlaw.planner import USUAL
 from batchlaw.preflight import Finding, Settings
 from batchlaw.preflight import check as find
 
@@ -141,8 +142,8 @@ def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
     problem = plan.inputs.get("problem", {})
     if "scale" not in plan.inputs or not isinstance(problem, dict) or problem.get("problem"):
         return None, None
-    low, _, high = (given or "1.2:3").partition(":")
-    scale = plan.inputs["scale"] or 0.5 / float(plan.rates.max())
+    low, _, high = (given or EXPONENTS).partition(":")
+    scale = plan.inputs["scale"] or USUAL / float(plan.rates.max())
     return (float(low) + float(high or low)) / 2.0, scale
 
 

@@ -14,7 +14,7 @@ from cyclopts import Parameter
 
 from batchlaw import _check
 from batchlaw._files import OutputDirectory
-from batchlaw.cli.inputs import ProblemOptions, RateOptions, Whole, refuse
+from batchlaw.cli.inputs import EXPONENTS, ProblemOptions, RateOptions, Whole, refuse
 from batchlaw.cli.table import sparkline, text_table
 from batchlaw.export import FORMATS, export
 from batchlaw.plan_file import Plan, read_schedule, samples_of_budget
@@ -167,7 +167,7 @@ def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None
     refuse(problem, "a plan without --problem", "d", "m", "a", "b", "sigma", "seed")
     if problem.prior:
         raise ValueError("a plan without --problem has no use for --prior")
-    low, colon, high = (exponent or "1.2:3").partition(":")
+    low, colon, high = (exponent or EXPONENTS).partition(":")
     first = _check.real("exponent", low, above=1.0)
     if not colon:
         return PowerLaw(first, scale)
