@@ -9,7 +9,7 @@ import batchlaw as bl
 import reference
 from batchlaw._kernels import influence as influence_kernels
 from batchlaw._kernels import moments
-from batchlaw.update_rules import ema, readout, tail_average, update_rule
+from batchlaw.update_rules import ema, readout, running_readout, tail_average, update_rule
 
 FORMS = [
     (reference.heavy_ball, {"nesterov": False, "pytorch": False}),
@@ -122,7 +122,8 @@ def test_momentum_zero_is_plain_sgd(rates):
     rule = update_rule(rates)
     plain, general = np.empty((2, 1, rates.size + 1, 3))
     moments.one_pass_moments(mu, many, energy, 0.7, rates, batches, plain)
-    moments.general_moments(mu, many, energy, 0.7, rule, batches, last, general)
+    iterate = running_readout(None, rates.size)
+    moments.general_moments(mu, many, energy, 0.7, rule, batches, iterate, general)
     np.testing.assert_allclose(general, plain, rtol=1e-12, atol=1e-15)
     kappa = influence_kernels.general_influence(mu, many, rule, last)
     np.testing.assert_allclose(kappa, influence_kernels.influence(mu, many, rates), rtol=1e-12)
@@ -169,6 +170,26 @@ def test_a_trajectory_is_the_risk_of_every_shorter_run(small):
     assert np.shape(one.total) == (13,)
 
 
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.6}])
+def test_a_trajectory_of_an_average_is_the_average_of_every_shorter_run(small, options):
+    rates, batches = bl.wsd(12, 0.3), np.arange(1, 13)
+    moving = bl.one_pass_risk(
+        small, rates, batches, average=ema(12, 0.7), trajectory=True, **options
+    )
+    for t in (1, 4, 12):
+        short = bl.one_pass_risk(small, rates[:t], batches[:t], average=ema(t, 0.7), **options)
+        assert moving.total[t] == pytest.approx(short.total, rel=1e-11)
+    tail = bl.one_pass_risk(
+        small, rates, batches, average=tail_average(12, 0.5), trajectory=True, **options
+    )
+    plain = bl.one_pass_risk(small, rates, batches, trajectory=True, **options)
+    np.testing.assert_allclose(tail.total[:8], plain.total[:8], rtol=1e-12)
+    for t in (8, 11, 12):
+        weights = np.append(np.zeros(6), np.full(t - 6, 1 / (t - 6)))
+        short = bl.one_pass_risk(small, rates[:t], batches[:t], average=weights, **options)
+        assert tail.total[t] == pytest.approx(short.total, rel=1e-11)
+
+
 def test_readouts_have_their_weights():
     np.testing.assert_allclose(tail_average(10, 0.3), [0] * 7 + [1 / 3] * 3)
     weights = ema(5, 0.9)
@@ -191,7 +212,6 @@ def test_an_ema_that_never_moves_keeps_the_start(small):
         ({"momentum": [0.1, 0.2]}, "momentum must be one number or one for each of the 10 rates"),
         ({"average": [0.1] * 9}, "average must have one weight for each of the 10 rates, got 9"),
         ({"average": [0.2] * 10}, "average must sum to at most 1, got 2"),
-        ({"average": [0.1] * 10, "trajectory": True}, "trajectory follows the iterates"),
     ],
 )
 def test_bad_options_are_named(small, options, message):

@@ -106,7 +106,6 @@ def test_a_trajectory_is_written_and_drawn(tmp_path, capsys):
         ("--rates cosine --decay linear", "rates cosine has no use for --decay"),
         ("--rates constant --warmup 3", "rates constant has no use for --warmup"),
         ("--batches oracle,", "batches must be names separated by commas, got 'oracle,'"),
-        ("--average tail:0.5 --trajectory x", "trajectory follows the iterates"),
         ("--procedure two-pass", "two-pass"),
         ("--warmup soon", "warmup must be a number, got 'soon'"),
         (
@@ -148,3 +147,13 @@ def test_whole_numbers_may_be_written_as_people_do(text, steps, capsys):
     assert row["b_eff"] == pytest.approx(8)
     (same,) = _json(capsys, "--batches", "constant", "--steps", str(steps))["schedules"]
     assert row["total"] == same["total"]
+
+
+def test_a_trajectory_of_an_average_ends_where_the_table_does(tmp_path, capsys):
+    options = ["--average", "ema:0.9", "--batches", "constant"]
+    assert main(["risk", *options, "--trajectory", str(tmp_path)]) == 0
+    capsys.readouterr()
+    with (tmp_path / "trajectory.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    (row,) = _json(capsys, *options)["schedules"]
+    assert float(last["total"]) == row["total"]

@@ -102,6 +102,26 @@ def readout(average: ArrayLike | None, steps: int) -> FloatArray | None:
     return weights
 
 
+def running_readout(weights: FloatArray | None, steps: int) -> FloatArray:
+    """(hold, weight) of every step, as a (T, 2) array: s_t = hold s_{t-1} + weight u_t.
+
+    s_t is the average of what has come, its weights scaled up to 1, and s_T the readout
+    itself: for an EMA the running EMA, for a tail average the running mean of the tail and
+    the iterate before it. None reads out the iterate.
+    """
+    if weights is None:
+        return np.tile([0.0, 1.0], (steps, 1))
+    left = max(1.0 - float(weights.sum()), 0.0)
+    # Less than this on the start is the rounding of the sum.
+    so_far = (left if left > 1e-13 else 0.0) + np.cumsum(weights)
+    before = np.append(so_far[:1] - weights[:1], so_far[:-1])
+    begun = so_far > 0.0
+    scale = np.where(begun, so_far, 1.0)
+    return np.stack(
+        [np.where(begun, before / scale, 0.0), np.where(begun, weights / scale, 1.0)], axis=1
+    )
+
+
 def tail_average(steps: int, share: float = 0.5) -> FloatArray:
     """Equal weights on the last ``share`` of the iterates (at least one)."""
     steps = _check.count("steps", steps)

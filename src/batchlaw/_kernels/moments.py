@@ -69,12 +69,12 @@ EE, EV, VV, ES, VS, SS = range(6)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def general_moments(mu, many, energy, residual_variance, rule, batches, average, out):  # type: ignore[no-untyped-def]
+def general_moments(mu, many, energy, residual_variance, rule, batches, running, out):  # type: ignore[no-untyped-def]
     """Any update rule and readout. Per direction the state (e, v, s) is linear in the noise:
 
-    e' = A e + B v + push n,  v' = C e + D v + gain n,  s' = s + weight e',
+    e' = A e + B v + push n,  v' = C e + D v + gain n,  s' = hold s + weight e',
     with n of variance (D Y + s2 mu)/B_t and Y the second moment where the gradient is taken.
-    ``every`` records the iterates e, otherwise the readout s is recorded at the end.
+    A row of ``running`` is (hold, weight); s starts at u_0, and is what is recorded.
     """
     S, T = batches.shape
     M = mu.size
@@ -86,12 +86,12 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, average,
         at_gradient = np.empty(M)
         for j in range(M):
             mean[0, j] = -np.sqrt(energy[j])
-            mean[2, j] = (1.0 - average.sum()) * mean[0, j]
+            mean[2, j] = mean[0, j]
         if every:
-            _record(mu, many, mean[0] ** 2, x[0, EE], x[1, EE], out[s, 0])
+            _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])
         for t in range(T):
             look, keep, gain, drag, push = rule[t]
-            weight = average[t]
+            hold, weight = running[t]
             share = 1.0 / batches[s, t]
             for j in range(M):
                 y = mean[0, j] + look * mean[1, j]
@@ -118,19 +118,22 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, average,
                     x[k, VV, j] = C * C * ee + 2.0 * C * D * ev + D * D * vv + gain * gain * n2
                     x[k, EE, j] = new_ee
                     x[k, EV, j] = new_ev
-                    # s joins e, weighted, after the step.
-                    before = A * x[k, ES, j] + B * x[k, VS, j]
-                    x[k, VS, j] = C * x[k, ES, j] + D * x[k, VS, j] + weight * new_ev
-                    x[k, ES, j] = before + weight * new_ee
-                    x[k, SS, j] += 2.0 * weight * before + weight * weight * new_ee
+                    # The old readout against the new e and v, then e joins it, weighted.
+                    with_e = hold * (A * x[k, ES, j] + B * x[k, VS, j])
+                    with_v = hold * (C * x[k, ES, j] + D * x[k, VS, j])
+                    x[k, ES, j] = with_e + weight * new_ee
+                    x[k, VS, j] = with_v + weight * new_ev
+                    x[k, SS, j] = (
+                        hold * hold * x[k, SS, j] + 2.0 * weight * with_e + weight * weight * new_ee
+                    )
             for j in range(M):
                 m = mu[j]
                 e, v = mean[0, j], mean[1, j]
                 g = m * (e + look * v)
                 mean[0, j] = e + drag * v + push * g
                 mean[1, j] = keep * v + gain * g
-                mean[2, j] += weight * mean[0, j]
+                mean[2, j] = hold * mean[2, j] + weight * mean[0, j]
             if every:
-                _record(mu, many, mean[0] ** 2, x[0, EE], x[1, EE], out[s, t + 1])
+                _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, t + 1])
         if not every:
             _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])

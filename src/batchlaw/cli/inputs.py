@@ -21,6 +21,8 @@ from batchlaw.plan_file import read_schedule
 from batchlaw.problem import KINDS, Problem
 from batchlaw.update_rules import ema, tail_average
 
+# Exponents that a plan is made for where none are given.
+EXPONENTS = "1.2:3"
 FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
 
 

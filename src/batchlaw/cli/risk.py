@@ -78,8 +78,6 @@ def risk(
         raise ValueError("momentum, average and trajectory exist for procedure one-pass only")
     if (nesterov or pytorch) and not momentum:
         raise ValueError("nesterov and pytorch are forms of momentum, which is zero")
-    if average != "last" and trajectory:
-        raise ValueError("trajectory follows the iterates: it needs average last")
     if not reuse and (replacement or method):
         raise ValueError("replacement and method exist for procedure multi-pass only")
     if procedure == "one-pass" and samples is not None:
@@ -106,7 +104,7 @@ def risk(
     rows = _rows(list(schedules), result, PARTS[procedure], effective)
     setting = {"problem": asdict(problem), "rates": asdict(rates), "batches": asdict(batches)}
     if trajectory is not None:
-        path = one_pass_risk(at, gamma, sizes, trajectory=True, **options)
+        path = one_pass_risk(at, gamma, sizes, average=weights, trajectory=True, **options)
         _write_trajectory(OutputDirectory(trajectory), list(schedules), gamma, path)
     if json_:
         print(json.dumps(_document(result, rows, setting), indent=2))

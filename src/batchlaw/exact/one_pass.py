@@ -11,7 +11,7 @@ from batchlaw._kernels import moments
 from batchlaw.exact.stability import check_overflow, excess_note, growth_note
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
-from batchlaw.update_rules import check_stable, readout, update_rule
+from batchlaw.update_rules import check_stable, readout, running_readout, update_rule
 
 
 def one_pass_risk(
@@ -50,13 +50,12 @@ def one_pass_risk(
     average : (T,) array, optional
         Weights on the iterates u_1..u_T; what they lack to 1 stays on u_0. None: u_T.
     trajectory
-        Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T.
+        Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T, or of the
+        running average (``update_rules.running_readout``).
     """
     gamma = check_stable(rates, float(problem.eigenvalues[0]), momentum, nesterov)
     sizes = _check.batches(batches, gamma.size, whole=False)
     weights = readout(average, gamma.size)
-    if trajectory and weights is not None:
-        raise ValueError("trajectory follows the iterates: it needs average=None")
     plain = weights is None and not np.any(momentum)
 
     def parts(at: Problem) -> FloatArray:
@@ -65,9 +64,8 @@ def one_pass_risk(
         if plain:
             moments.one_pass_moments(*state, gamma, sizes, out)
         else:
-            last = np.append(np.zeros(gamma.size - 1), 1.0)
             rule = update_rule(gamma, momentum, nesterov, pytorch)
-            moments.general_moments(*state, rule, sizes, last if weights is None else weights, out)
+            moments.general_moments(*state, rule, sizes, running_readout(weights, gamma.size), out)
         return out if trajectory else out[:, 0]
 
     ours = parts(problem)
