@@ -16,6 +16,8 @@ from batchlaw._check import Batches, FloatArray, IntArray
 from batchlaw.stages import batch_limits, best_stages
 
 METHODS = ("paper", "greedy", "continuous")
+# The schedules of ``schedule_families``, in the paper's words.
+FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
 
 
 def effective_batch(influence: ArrayLike, batches: Batches) -> float | FloatArray:
@@ -112,15 +114,10 @@ def schedule_families(
     """
     kappa = _check.vector("influence", influence)
     t = np.arange(1, kappa.size + 1, dtype=np.float64)
-    shapes = {
-        "oracle": kappa,
-        "constant": np.ones_like(t),
-        "early_large_late_small": t[::-1] ** 2,
-        "early_small_late_large": t**2,
-    }
+    shapes = (kappa, np.ones_like(t), t[::-1] ** 2, t**2)
     return {
         name: np.asarray(allocate(shape, budget, method="paper", max_batch=max_batch), np.int64)
-        for name, shape in shapes.items()
+        for name, shape in zip(FAMILIES, shapes, strict=True)
     }
 
 

@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from batchlaw import _check, rates
 from batchlaw._check import FloatArray
 from batchlaw._files import read_columns
-from batchlaw.allocation import METHODS, allocate, schedule_families
+from batchlaw.allocation import FAMILIES, METHODS, allocate, schedule_families
 from batchlaw.plan_file import read_schedule
 from batchlaw.problem import KINDS, Problem
 from batchlaw.update_rules import ema, tail_average
 
 # Exponents that a plan is made for where none are given.
 EXPONENTS = "1.2:3"
-FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
 
 
 SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from batchlaw.allocation import FAMILIES
 from batchlaw.paper.multi_pass_sweep import MultiPassSweep
 from batchlaw.paper.one_pass_sweep import OnePassSweep
 from batchlaw.paper.setting import Setting
-from batchlaw.paper.sweep import SCHEDULES, Collapse
+from batchlaw.paper.sweep import Collapse
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def compare(
 def _ratios(procedure: str, collapse: Collapse, budget: int) -> list[Comparison]:
     constant = collapse.sweep.index(budget, "constant")
     rows = []
-    for schedule in SCHEDULES:
+    for schedule in FAMILIES:
         row = collapse.sweep.index(budget, schedule)
         ratio, error = collapse.measured.ratio(collapse.term, row, constant)
         rows.append(

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw._check import FloatArray, IntArray
-from batchlaw.allocation import schedule_families
+from batchlaw.allocation import FAMILIES, schedule_families
 from batchlaw.influence_weights import influence
 from batchlaw.problem import Problem
 from batchlaw.rates import wsd
 from batchlaw.risk import Risk, jackknife
-
-SCHEDULES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +39,7 @@ class Sweep:
         rates = wsd(steps, gamma)
         kappa = influence(problem.eigenvalues, rates)
         families = [schedule_families(kappa, budget, max_batch=max_batch) for budget in budgets]
-        batches = np.array([[family[name] for name in SCHEDULES] for family in families])
+        batches = np.array([[family[name] for name in FAMILIES] for family in families])
         return cls(rates, kappa, budgets, batches)
 
     @property
@@ -50,14 +48,12 @@ class Sweep:
 
     def index(self, budget: int, schedule: str) -> int:
         """Row of a schedule in ``flat``."""
-        return self.budgets.index(budget) * len(SCHEDULES) + SCHEDULES.index(schedule)
+        return self.budgets.index(budget) * len(FAMILIES) + FAMILIES.index(schedule)
 
     def cells(self) -> list[tuple[int, int, str]]:
         """(row, budget, schedule) of every schedule."""
         return [
-            (self.index(budget, name), budget, name)
-            for budget in self.budgets
-            for name in SCHEDULES
+            (self.index(budget, name), budget, name) for budget in self.budgets for name in FAMILIES
         ]
 
 
