@@ -39,8 +39,10 @@ ORDER = [
     "export",
     "preflight",
     "simulate",
+    "fit",
     "plots",
     "paper",
+    "verify",
     "cli",
 ]
 
