@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
+from numba import njit, types
 from numba.extending import intrinsic
 
 from batchlaw._check import FloatArray
@@ -32,3 +32,13 @@ def fma(context: Any, a: Any, b: Any, c: Any) -> Any:
         return builder.fma(*args)
 
     return types.float64(types.float64, types.float64, types.float64), generate
+
+
+@njit(nogil=True, cache=True)
+def products(points: Any, rates: FloatArray) -> Any:
+    """prod_t (1 - rate_t x) at every point x, real or complex."""
+    out = np.ones_like(points)
+    for g in rates:
+        for j in range(points.size):
+            out[j] *= 1.0 - g * points[j]
+    return out

@@ -30,6 +30,7 @@ from numpy.typing import ArrayLike
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray, IntArray
 from batchlaw._kernels import mean_field
+from batchlaw._kernels.common import products
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
 from batchlaw.exact.sample_spectrum import (
@@ -205,9 +206,7 @@ def _gradient_descent(
 ) -> tuple[float, float]:
     """u*^T psi Sigma psi u* and (s2/N) tr(Sigma (1 - psi)^2 / Sigma_hat), psi = prod (1 - g z)."""
     z = spectrum.points
-    psi = np.ones_like(z)
-    for g in gamma:
-        psi *= 1.0 - g * z
+    psi = products(z, gamma)
     bias = 2.0 * (psi @ spectrum.pairs @ np.append(psi, psi.conj())).real
     return float(bias), float(2.0 * s2 * (spectrum.readout @ ((1.0 - psi) ** 2 / z)).real)
 
@@ -238,11 +237,8 @@ def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int)
     r = problem.trace + 2.0 * np.sqrt(y * (n @ mu**2)) + 2.0 * y * mu[0]
     x = gamma * r / N
     growth = np.log((1.0 - x) ** 2 + (N - 1) * rho * x * x)
-    running = largest = np.zeros(rho.shape[0])
-    for step in growth.T:
-        running = np.maximum(running + step, 0.0)
-        largest = np.maximum(largest, running)
-    return np.exp(largest)
+    sums = np.cumsum(np.insert(growth, 0, 0.0, axis=-1), axis=-1)
+    return np.asarray(np.exp((sums - np.minimum.accumulate(sums, axis=-1)).max(axis=-1)))
 
 
 def _check_run(problem: Problem, rates: ArrayLike, samples: int) -> tuple[FloatArray, int]:

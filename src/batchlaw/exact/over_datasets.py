@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchlaw._check import FloatArray
+from batchlaw._kernels.common import products
 from batchlaw.exact.stability import excess_note
 from batchlaw.problem import Problem
 from batchlaw.risk import Risk
@@ -18,10 +19,7 @@ def reuse_name(replacement: bool) -> str:
 
 def remaining(problem: Problem, rates: FloatArray) -> FloatArray:
     """prod_t (1 - gamma_t mu_j), the share of each direction that is still to be learned."""
-    psi = np.ones_like(problem.eigenvalues)
-    for rate in rates:
-        psi *= 1.0 - rate * problem.eigenvalues
-    return psi
+    return np.asarray(products(problem.eigenvalues, rates), dtype=np.float64)
 
 
 def degrees_of_freedom(problem: Problem, rates: FloatArray) -> float:
