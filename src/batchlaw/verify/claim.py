@@ -63,12 +63,23 @@ class Exponent:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """Values over sizes, with every abscissa that a law could use; rows of y are draws."""
+    """Values over sizes, with every abscissa that a law could use.
+
+    Attributes
+    ----------
+    y
+        (K,), or (R, K) with one row a draw.
+    width
+        Of the windows of local regression, in log x.
+    withheld
+        Why no verdict may be reached although a slope can be fitted; else empty.
+    """
 
     abscissae: Mapping[str, FloatArray]
     y: FloatArray
     quantity: str
     width: float | None = None
+    withheld: str = ""
 
     def slope(self, against: str) -> Slope:
         """The exponent against one abscissa."""
@@ -84,9 +95,13 @@ class Curve:
         if law.rival is not None:
             other = abs(self.slope(law.rival).value - law.value)
             notes.append(f"off by {distance:.1e}, by {other:.1e} against {law.rival}")
-            if other < 2.0 * distance and verdict == CONFIRMED:
-                # Twice as close the other way round settles it; in between it does not.
-                verdict = CONTRADICTED if distance > 2.0 * other else OPEN
+            if distance > 2.0 * other + SPREAD * slope.error:
+                verdict = CONTRADICTED
+            elif other < 2.0 * distance and verdict == CONFIRMED:
+                verdict = OPEN
+        if self.withheld:
+            verdict = OPEN
+            notes.append(self.withheld)
         low, high = slope.interval
         predicted = f"exponent {law.value:.4g} against {law.against}"
         return Judgement(predicted, slope.value, low, high, verdict, ", ".join(notes))
@@ -237,14 +252,14 @@ def three_way(distance: float, slack: float, tolerance: float) -> str:
     return CONFIRMED if distance <= tolerance and slack <= tolerance else OPEN
 
 
-def wrong_exponents(law: Exponent, rival: str | None = None) -> dict[str, Exponent]:
-    """The exponent off by 0.1 either way, and the horizons swapped."""
+def wrong_exponents(law: Exponent) -> dict[str, Exponent]:
+    """The exponent off by 0.1 either way, and the horizons swapped where there are two."""
     planted = {
         f"exponent {sign}0.1": Exponent(
             law.value + float(f"{sign}0.1"), law.against, law.tolerance, law.rival
         )
         for sign in ("+", "-")
     }
-    if rival is not None:
-        planted["horizons swapped"] = Exponent(law.value, rival, law.tolerance, law.against)
+    if law.rival is not None:
+        planted["horizons swapped"] = Exponent(law.value, law.rival, law.tolerance, law.against)
     return planted

@@ -1,0 +1,100 @@
+"""What the families share: sizes, pairs of exponents, problems, and the names of horizons."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from batchlaw._check import FloatArray, IntArray
+from batchlaw.problem import Problem
+from batchlaw.verify.claim import Check
+
+# One piece of work: gives the checks of one case or a few that share their numbers.
+Task = Callable[[], list[Check[Any]]]
+
+# (a, b) inside b < a + 1: the first six with b <= a, where the approximation settles too.
+PAIRS = (
+    (1.5, 1.25),
+    (1.5, 1.5),
+    (2.0, 1.5),
+    (2.0, 2.0),
+    (2.5, 2.0),
+    (3.0, 2.5),
+    (1.5, 2.2),
+    (2.0, 2.6),
+)
+SPECTRA = (1.5, 2.0, 2.5, 3.0)
+# Beyond b = a + 1.
+OUTSIDE_PAIR = (1.5, 3.0)
+
+# The sketch is so wide that no schedule here sees its end.
+WIDE = 10**12
+# gamma tr(Sigma): below the 1/12 of appendix H.
+RATE = 0.08
+# A window of local regression: one decade.
+DECADE = math.log(10.0)
+
+LEARNING = "gamma T"
+MEMORY = "gamma T/log T"
+
+
+@dataclass(frozen=True)
+class Size:
+    """How large the checks are.
+
+    Attributes
+    ----------
+    longest
+        Steps of the longest one-pass schedule.
+    longest_reuse
+        Steps of the longest schedule on a reused dataset.
+    dim, rows, draws
+        Coordinates and rows of a drawn sketch, and how many are drawn.
+    datasets
+        Drawn datasets where an average over them is measured.
+    """
+
+    quick: bool
+    longest: int
+    longest_reuse: int
+    dim: int
+    rows: int
+    draws: int
+    datasets: int
+
+
+QUICK = Size(True, 3 * 10**5, 3 * 10**4, 10**5, 64, 8, 6)
+FULL = Size(False, 10**6, 10**6, 10**6, 256, 8, 24)
+
+
+@lru_cache(maxsize=64)
+def wide_problem(a: float, b: float, sketch: float = WIDE) -> Problem:
+    """The deterministic equivalent of a wide Gaussian sketch, averaged over targets."""
+    return Problem.power_law_nodes(a, b, sketch, kind="sketch")
+
+
+def peak_rate(problem: Problem) -> float:
+    """gamma with gamma tr(Sigma) = RATE."""
+    return RATE / problem.trace
+
+
+def step_grid(longest: int, decades: float = 2.0, each: int = 6) -> IntArray:
+    """Numbers of steps, ``each`` to a decade, up to the longest."""
+    return np.geomspace(longest / 10.0**decades, longest, round(each * decades) + 1).astype(int)
+
+
+def horizons(steps: IntArray, peak: float) -> dict[str, FloatArray]:
+    """gamma T and gamma T/log T."""
+    T = steps.astype(np.float64)
+    return {LEARNING: peak * T, MEMORY: peak * T / np.log(T)}
+
+
+def named(a: float, b: float | None = None, **more: object) -> str:
+    """A case in words."""
+    exponents = f"a = {a:g}" if b is None else f"a = {a:g}, b = {b:g}"
+    return ", ".join([exponents, *(f"{name} = {value}" for name, value in more.items())])
