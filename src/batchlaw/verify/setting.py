@@ -68,7 +68,7 @@ class Size:
     datasets: int
 
 
-QUICK = Size(True, 3 * 10**5, 3 * 10**4, 10**5, 64, 8, 6)
+QUICK = Size(True, 3 * 10**5, 10**5, 10**5, 64, 8, 6)
 FULL = Size(False, 10**6, 10**6, 10**6, 256, 8, 24)
 
 

@@ -1,0 +1,196 @@
+"""Theorem 2, term by term: gradient descent's bias and variance, and the fluctuation around it."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from batchlaw._check import FloatArray, IntArray
+from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
+from batchlaw.problem import Problem
+from batchlaw.rates import wsd
+from batchlaw.risk import Risk
+from batchlaw.verify.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
+from batchlaw.verify.one_pass import large_bias
+from batchlaw.verify.setting import (
+    DECADE,
+    PAIRS,
+    Size,
+    Task,
+    named,
+    peak_rate,
+    step_grid,
+    wide_problem,
+)
+
+LEARNING, MEMORY = "gamma L", "gamma L/log L"
+# So many samples that gamma L log N <= N at 10^6 steps with room to spare.
+SAMPLES = 10**9
+
+
+def tasks(size: Size) -> list[Task]:
+    """One task a pair and part of the theorem; two on drawn datasets."""
+    pairs = PAIRS[::2] if size.quick else PAIRS
+    return [
+        *(partial(_gradient_descent, size, a, b) for a, b in pairs),
+        *(partial(_fluctuation, size, a, b) for a, b in PAIRS),
+        _in_samples,
+        partial(_drawn_gradient_descent, size),
+        _gap_of_the_mean_field,
+        partial(_gap_on_datasets, size),
+    ]
+
+
+def _horizons(L: Any, gamma: float) -> dict[str, FloatArray]:
+    return {LEARNING: gamma * L, MEMORY: gamma * L / np.log(L)}
+
+
+def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
+    problem = wide_problem(a, b)
+    gamma = peak_rate(problem)
+    L = step_grid(size.longest_reuse, each=4)
+    risks = [gradient_descent_risk(problem, wsd(int(t), gamma), samples=SAMPLES) for t in L]
+    x = _horizons(L, gamma)
+    case = named(a, b, L=f"{size.longest_reuse:.0e}", N=f"{SAMPLES:.0e}")
+    bias = Exponent((1.0 - b) / a, LEARNING, 0.02, MEMORY)
+    variance = Exponent(1.0 / a, LEARNING, 0.02, MEMORY)
+    return [
+        Check(
+            "GD bias ~ (gamma L)^((1-b)/a)",
+            "theorem 2; lemma gd-bias-source (D.2)",
+            case,
+            Curve(x, _part(risks, "bias"), "GD bias", DECADE),
+            bias,
+            wrong_exponents(bias),
+        ),
+        Check(
+            "GD variance ~ (gamma L)^(1/a)/N",
+            "theorem 2; lemma gd-var-source (E.2)",
+            case,
+            Curve(x, _part(risks, "variance"), "GD variance", DECADE),
+            variance,
+            wrong_exponents(variance),
+        ),
+    ]
+
+
+def _fluctuation(size: Size, a: float, b: float) -> list[Check[Any]]:
+    problem = wide_problem(a, b)
+    gamma = peak_rate(problem)
+    L = step_grid(size.longest)
+    risks = [
+        multi_pass_risk(problem, wsd(int(t), gamma), np.ones(t), samples=SAMPLES, method="simple")
+        for t in L
+    ]
+    share = float(np.max(risks[-1].bias)) / problem.noise_variance
+    curve = Curve(
+        _horizons(L, gamma),
+        _part(risks, "fluctuation"),
+        "fluctuation",
+        DECADE,
+        withheld=large_bias(share),
+    )
+    law = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
+    return [
+        Check(
+            "fluctuation ~ rho_eff (log L/L)(gamma L/log L)^(1/a)",
+            "theorem 2; corollary wor-batch-fluc (J)",
+            named(a, b, L=f"{size.longest:.0e}", N=f"{SAMPLES:.0e}", B=1),
+            curve,
+            law,
+            {} if curve.withheld else wrong_exponents(law),
+        )
+    ]
+
+
+def _in_samples() -> list[Check[Any]]:
+    a, b = 2.0, 1.5
+    problem = wide_problem(a, b)
+    rates = wsd(10_000, peak_rate(problem))
+    N = np.geomspace(1e4, 1e7, 9).astype(int)
+    risks = [gradient_descent_risk(problem, rates, samples=int(n)) for n in N]
+    law = Exponent(-1.0, "N")
+    return [
+        Check(
+            "GD variance ~ 1/N",
+            "theorem 2; lemma gd-var-source (E.2)",
+            named(a, b, L=rates.size),
+            Curve({"N": N.astype(float)}, _part(risks, "variance"), "GD variance"),
+            law,
+            wrong_exponents(law),
+        )
+    ]
+
+
+def _drawn_gradient_descent(size: Size) -> list[Check[Any]]:
+    """Drawn datasets, exact given each: do they agree with the mean field used above?"""
+    problem = Problem.power_law(2.0, 1.5, 64, dim=10_000, seed=1).prior_mean()
+    rates, N = wsd(2000, peak_rate(problem)), 512
+    expected = gradient_descent_risk(problem, rates, samples=N)
+    drawn = [
+        gradient_descent_risk(problem, rates, (problem.sample(N, seed)[0], None))
+        for seed in range(2 * size.datasets)
+    ]
+    checks = []
+    for part in ("bias", "variance"):
+        ratio = _part(drawn, part) / float(getattr(expected, part))
+        error = float(ratio.std(ddof=1) / math.sqrt(ratio.size))
+        checks.append(
+            Check(
+                f"mean field's GD {part} is the average over drawn datasets",
+                "ours: docs/mean_field.md",
+                named(2.0, 1.5, M=64, N=N, L=rates.size, datasets=ratio.size),
+                Estimate(float(ratio.mean()), f"drawn / mean field, GD {part}", error),
+                Value(1.0, 0.03),
+                {"a tenth more": Value(1.1, 0.03), "a tenth less": Value(0.9, 0.03)},
+            )
+        )
+    return checks
+
+
+def _gap_of_the_mean_field() -> list[Check[Any]]:
+    problem = wide_problem(2.0, 1.5)
+    rates = wsd(2000, peak_rate(problem))
+    N = np.geomspace(1e3, 1e6, 8).astype(int)
+    values = []
+    for n in N:
+        risk = multi_pass_risk(problem, rates, np.ones(rates.size), samples=int(n))
+        values.append(float(np.max(risk.fluctuation)))
+    case = named(2.0, 1.5, L=rates.size, N=f"{N[0]}..{N[-1]}", B=1)
+    return [_gap(N, np.array(values), f"{case}, mean field")]
+
+
+def _gap_on_datasets(size: Size) -> list[Check[Any]]:
+    """Exact given drawn datasets: equal numbers of samples at every N, so equal errors."""
+    problem = Problem.power_law(2.0, 1.5, 12, dim=4000, seed=2).prior_mean()
+    rates = wsd(100, peak_rate(problem))
+    N = np.array([128, 256, 512, 1024, 2048, 4096])
+    rows = np.zeros((size.datasets, N.size))
+    for draw, at in np.ndindex(rows.shape):
+        each = int(N[-1] // N[at])
+        for k in range(each):
+            data = problem.sample(int(N[at]), np.random.default_rng([7, draw, at, k]))
+            risk = multi_pass_risk(problem, rates, np.ones(rates.size), dataset=data)
+            rows[draw, at] += float(np.max(risk.fluctuation)) / each
+    case = named(2.0, 1.5, M=12, L=rates.size, N=f"{N[0]}..{N[-1]}", B=1)
+    return [_gap(N, rows, f"{case}, {rows.shape[0]} x {N[-1]} samples drawn")]
+
+
+def _gap(samples: IntArray, fluctuation: FloatArray, case: str) -> Check[Any]:
+    """The exponent of log N, between 0 and 1 by the two sides of theorem 2. At B = 1, rho is 1."""
+    x = np.log(samples)
+    return Check(
+        "the fluctuation has no factor log N",
+        "theorem 2: lower side without, upper side with log N",
+        case,
+        Curve({"log N": x}, fluctuation, "fluctuation / rho_eff", math.log(x[-1] / x[0])),
+        Exponent(0.0, "log N", 0.1),
+        {"log N": Exponent(1.0, "log N", 0.1), "sqrt(log N)": Exponent(0.5, "log N", 0.1)},
+    )
+
+
+def _part(risks: list[Risk], name: str) -> FloatArray:
+    return np.array([float(np.max(getattr(risk, name))) for risk in risks])
