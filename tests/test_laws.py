@@ -2,6 +2,8 @@
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -365,6 +367,15 @@ def test_what_does_not_fit_the_problem_is_named(paper):
 def _json(capsys, *arguments):
     assert main(["law", "--json", *arguments]) == 0
     return json.loads(capsys.readouterr().out)
+
+
+def test_the_reports_in_the_documents_are_what_the_command_prints(capsys):
+    page = (Path(__file__).parent.parent / "docs" / "laws.md").read_text()
+    blocks = re.findall(r"```text\n\$ batchlaw (law.*?)\n(.*?)```", page, re.DOTALL)
+    assert len(blocks) == 2
+    for command, shown in blocks:
+        assert main(command.split()) == 0
+        assert capsys.readouterr().out == shown
 
 
 def test_the_command_prints_the_law(capsys):

@@ -240,9 +240,9 @@ def multi_pass_law(
     where = _problem(problem, a, b, sketch, sigma)
     at = Setting.of(where, a, b, sketch, N, steps, peak, warmup, stable)
     static = bool((sizes == sizes[0]).all())
+    # Any weights average equal factors to rho_B: one step stands for all of a static schedule.
     kappa = np.ones(1) if static else influence(at.problem, wsd(steps, peak, warmup, stable))
-    shown = sizes[: kappa.size]
-    rho = effective_fluctuation(kappa, shown, N, replacement=replacement)
+    rho = effective_fluctuation(kappa, sizes[: kappa.size], N, replacement=replacement)
     effective = _check.real("effective fluctuation", rho)
     learned = (at.learning ** (1.0 / a), min(at.sketch, at.mass ** (1.0 / a)))
     kernels = (_kernels(at, math.inf)[0], _kernels(at, at.sketch)[1])

@@ -68,7 +68,7 @@ class Setting:
     ) -> Setting:
         ends = wsd_phases(steps, warmup, stable)
         mass = float(wsd(steps, peak, warmup, stable).sum())
-        return cls(a, b, sketch, samples, steps, peak, *ends, mass, problem)
+        return cls(a, b, sketch, samples, int(steps), float(peak), *ends, mass, problem)
 
     @property
     def learning(self) -> float:

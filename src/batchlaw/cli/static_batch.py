@@ -7,6 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from cyclopts import Parameter
 
 from batchlaw import static_batch as questions
@@ -94,8 +95,6 @@ def _setting(problem: Problem) -> dict[str, Any]:
 def _draw(
     path: Path, at: Problem, models: dict[str, Model], samples: int, gamma: float, share: float
 ) -> None:
-    import numpy as np
-
     from batchlaw import plots
 
     sizes = [samples // fewer for fewer in FEWER if samples // fewer >= 10 * FEWEST]
