@@ -14,6 +14,7 @@ from batchlaw.allocation import (
 from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.influence_weights import influence, influence_proxy
+from batchlaw.laws import multi_pass_law, one_pass_law
 from batchlaw.optimize import optimal_batches
 from batchlaw.plan_file import Plan
 from batchlaw.planner import plan
@@ -40,7 +41,9 @@ __all__ = [
     "influence",
     "influence_proxy",
     "linear",
+    "multi_pass_law",
     "multi_pass_risk",
+    "one_pass_law",
     "one_pass_risk",
     "optimal_batches",
     "plan",

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from batchlaw.paper.one_pass_sweep import OnePassSweep
     from batchlaw.paper.profile import Profile
     from batchlaw.paper.sweep import Collapse
+    from batchlaw.static_batch import Curve, Saturation
 
 # Colours that the colour-blind can tell apart (Okabe and Ito), and a marker each.
 STYLES: dict[str, tuple[str, str, str]] = {
@@ -162,6 +163,46 @@ def frontier_figure(choices: Sequence[Choice]) -> Figure:
             ylabel="expected risk",
             xscale="log",
         )
+    return figure
+
+
+def static_batch_figure(curves: Sequence[Curve], saturations: Sequence[Saturation]) -> Figure:
+    """Excess against a constant batch at fixed N; saturation batch beside the noise scale."""
+    colors = ["#56B4E9", "#0072B2", "#000000", INFLUENCE]
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(10.0, 3.8), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for k, curve in enumerate(curves):
+            color, best = colors[k % len(colors)], curve.best
+            left.plot(curve.batches, curve.excess, color=color, label=f"N = {curve.samples:,}")
+            left.plot(best.batch, best.parts.excess, "o", color=color, markersize=5)
+        left.plot([], [], "o", color="0.5", markersize=5, label="minimum")
+        left.set(
+            title="Excess risk at a fixed number of samples",
+            xlabel="constant batch size B (T = N/B updates)",
+            ylabel=r"expected risk $-\,\sigma^2$",
+        )
+        steps = [row.steps for row in saturations]
+        for values, style, color, label in (
+            ([row.noise.final for row in saturations], "^-", INFLUENCE, "noise scale, last update"),
+            (
+                [row.noise.mean for row in saturations],
+                "v-",
+                "#E69F00",
+                "noise scale, rate-weighted",
+            ),
+            ([row.batch for row in saturations], "o-", "#0072B2", "saturation batch, exact"),
+            ([row.batch_by_law for row in saturations], "--", "0.4", "saturation batch, law"),
+        ):
+            right.plot(steps, values, style, color=color, markersize=4, label=label)
+        right.set(
+            title="Where a larger batch stops helping",
+            xlabel="updates T",
+            ylabel="batch size (samples)",
+        )
+        for axes in (left, right):
+            axes.set(xscale="log", yscale="log")
+            axes.legend(loc="upper left")
     return figure
 
 

@@ -20,6 +20,7 @@ from batchlaw.bounds.fluctuation import (
     fluctuation_order,
     leave_one_out,
     lower_covariance_factor,
+    reuse_exponent,
     transition_covariance,
 )
 from batchlaw.bounds.gd_variance import (
@@ -30,6 +31,12 @@ from batchlaw.bounds.gd_variance import (
     largest_norm,
     regularity,
     regularized_comparison,
+)
+from batchlaw.bounds.hypotheses import (
+    expected_largest_norm,
+    multi_pass_hypotheses,
+    one_pass_hypotheses,
+    top_sample_eigenvalue,
 )
 from batchlaw.bounds.kernels import cross_kernel_comparison, empirical_kernels, kernel_comparison
 from batchlaw.bounds.one_pass import (
@@ -79,6 +86,7 @@ __all__ = [
     "empirical_kernels",
     "expected_approximation",
     "expected_fluctuation",
+    "expected_largest_norm",
     "fluctuation_order",
     "fourth_moment",
     "gd_bias_lower",
@@ -95,9 +103,11 @@ __all__ = [
     "largest_norm",
     "leave_one_out",
     "lower_covariance_factor",
+    "multi_pass_hypotheses",
     "one_pass_bias_lower",
     "one_pass_bias_simple",
     "one_pass_bias_upper",
+    "one_pass_hypotheses",
     "power_law_kernel_mass",
     "power_law_spectrum",
     "product_calculus",
@@ -106,9 +116,11 @@ __all__ = [
     "regularity",
     "regularized_comparison",
     "residual_covariance",
+    "reuse_exponent",
     "tail_concentration",
     "tail_spectral_ratio",
     "tightest",
+    "top_sample_eigenvalue",
     "transition_covariance",
     "uniform_covariance",
     "wsd_decay_mass",

@@ -15,6 +15,15 @@ Number = float | FloatArray
 # Rounding of sums of up to 10^6 terms; a planted error of one per cent is far above it.
 ROUNDING = 1e-10
 
+# How much of its limit a condition may use before it no longer holds, and before it fails:
+# by what the paper says of the constant in it.
+KINDS: dict[str, tuple[float, float]] = {
+    "sharp": (1.0, 1.0),
+    "explicit": (1.0, 3.0),
+    "small": (1.0 / 3.0, 3.0),
+    "order": (3.0, 9.0),
+}
+
 
 @dataclass(frozen=True)
 class Condition:
@@ -28,19 +37,45 @@ class Condition:
         Its two sides.
     at_least
         Whether ``measured`` must reach the limit instead of staying below it.
+    kind
+        What the paper says of the constant: "explicit" (it is in ``limit``), "sharp" (beyond
+        it another law holds, so that near is not near enough), "small" (a constant that must be
+        small enough, or >~; ``limit`` has 1 for it) or "order" (~ or <~, any constant does).
     """
 
     name: str
     measured: float
     limit: float
     at_least: bool = False
+    kind: str = "explicit"
 
     @property
     def holds(self) -> bool:
-        """Whether the inequality is true."""
+        """Whether the inequality is true, with the constant that is in ``limit``."""
         if self.at_least:
             return self.measured >= self.limit
         return self.measured <= self.limit
+
+    @property
+    def strain(self) -> float:
+        """The side that must be smaller over the other one: the inequality is true up to 1."""
+        small, large = (self.limit, self.measured) if self.at_least else (self.measured, self.limit)
+        if large == 0.0:
+            return math.inf if small > 0.0 else 0.0
+        return small / large
+
+    @property
+    def verdict(self) -> str:
+        """ "holds", "borderline" or "fails", by the strain.
+
+        A sharp condition holds up to 1 and fails beyond. With an explicit constant it holds up
+        to 1, is borderline up to 3 and fails beyond. Where the constant must only be small, it
+        holds up to 1/3 and is borderline up to 3; where any constant does, up to 3 and 9.
+        """
+        good, bad = KINDS[self.kind]
+        if self.strain <= good:
+            return "holds"
+        return "borderline" if self.strain <= bad else "fails"
 
 
 @dataclass(frozen=True, eq=False)

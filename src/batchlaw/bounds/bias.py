@@ -249,9 +249,12 @@ def default_head(ambient: Ambient, rates: FloatArray) -> int:
     return int(min(most, reach))
 
 
-def effective_dimension(eigenvalues: NDArray[Any], ridge: float) -> float:
-    """sum_i mu_i/(mu_i + lambda)."""
-    return float((eigenvalues / (eigenvalues + ridge)).sum())
+def effective_dimension(
+    eigenvalues: NDArray[Any], ridge: float, multiplicity: NDArray[Any] | None = None
+) -> float:
+    """sum_i n_i mu_i/(mu_i + lambda)."""
+    many = np.ones_like(eigenvalues) if multiplicity is None else multiplicity
+    return float(many @ (eigenvalues / (eigenvalues + ridge)))
 
 
 def replacement_norm(

@@ -260,11 +260,9 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """F_mp and its parts, all N leave-one-out GD runs at once (I.4).
 
-    s = 1 - 1/(a (1 - epsilon/2)); the paper takes any epsilon in (0, 1 - 1/a), here the middle.
+    The exponent s is ``reuse_exponent``'s.
     """
-    a = _check.real("a", a, above=1.0)
-    epsilon = (1.0 - 1.0 / a) / 2.0 if epsilon is None else epsilon
-    s = 1.0 - 1.0 / (a * (1.0 - epsilon / 2.0))
+    s = reuse_exponent(_check.real("a", a, above=1.0), epsilon)
     problem = problem.expanded()
     run = _Run.of(problem, dataset, rates)
     Z, y = run.features, run.labels
@@ -286,6 +284,15 @@ def leave_one_out(
     clean = Z @ problem.optimum
     parts = float((clean**2).max()) + float(((y - clean) ** 2).max()) + fits + weighted * shift
     return LeaveOneOut(residual, ratio, shift, ratio * parts, run.noise_ceiling)
+
+
+def reuse_exponent(a: float, epsilon: float | None = None) -> float:
+    """s = 1 - 1/(a (1 - epsilon/2)) of appendix I.4, positive.
+
+    The paper takes any fixed epsilon in (0, 1 - 1/a); None is the middle.
+    """
+    epsilon = (1.0 - 1.0 / a) / 2.0 if epsilon is None else epsilon
+    return 1.0 - 1.0 / (a * (1.0 - epsilon / 2.0))
 
 
 def data_conditions(features: ArrayLike, rates: ArrayLike) -> tuple[Condition, ...]:

@@ -157,8 +157,7 @@ def largest_norm(eigenvalues: ArrayLike, features: ArrayLike, failure: float = 0
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
     data = stacked(features, mu.size)
     failure = _check.real("failure", failure, above=0.0, at_most=1.0)
-    u = math.log(data.shape[1] / failure)
-    upper = float(mu.sum()) + 2.0 * math.sqrt(float(mu @ mu) * u) + 2.0 * float(mu.max()) * u
+    upper = norm_ceiling(mu, np.ones_like(mu), data.shape[1], failure)
     norms = np.einsum("rnj,rnj->rn", data, data).max(axis=1)
     return Bound(
         "largest squared norm of a sample",
@@ -187,6 +186,15 @@ def regularity(
         contraction(peak * top),
         Condition("A log N <= N", float(gamma.sum()) * math.log(N), N),
     )
+
+
+def norm_ceiling(
+    eigenvalues: FloatArray, multiplicity: FloatArray, samples: float, failure: float
+) -> float:
+    """The upper side of ``largest_norm``, which needs no data."""
+    u = math.log(samples / failure)
+    trace, squares = float(multiplicity @ eigenvalues), float(multiplicity @ eigenvalues**2)
+    return trace + 2.0 * math.sqrt(squares * u) + 2.0 * float(eigenvalues.max()) * u
 
 
 def upper_dimension(nu: FloatArray, mass: float) -> float:

@@ -47,7 +47,7 @@ def wsd_decay_mass(
     """
     rates = wsd(steps, peak, warmup, stable)
     stable_end = wsd_phases(steps, warmup, stable)[1]
-    tau = _decay_time(steps, stable_end)
+    tau = decay_time(steps, stable_end)
     left = 1.0 - 1.0 / steps
     return Bound(
         "mass of the WSD decay",
@@ -118,7 +118,7 @@ def wsd_kernel_mass(
     r"""sum_t kappa_t ~ (1/tau) sum_j min{1, (A_d mu_j)^2} (H.5 and I.3). No constants."""
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
     rates = wsd(steps, peak, warmup, stable)
-    tau = _decay_time(steps, wsd_phases(steps, warmup, stable)[1])
+    tau = decay_time(steps, wsd_phases(steps, warmup, stable)[1])
     many = np.ones_like(mu) if multiplicity is None else _check.vector("multiplicity", multiplicity)
     order = float(many @ np.minimum(1.0, (peak * tau * mu) ** 2)) / tau
     return Bound(
@@ -143,7 +143,7 @@ def power_law_kernel_mass(
     """sum_t kappa_t ~ min{M, A_d^{1/a}} / tau for mu_j ~ j^-a (H.5, lemma E2). No constants."""
     mu = _check.vector("eigenvalues", eigenvalues, positive=True)
     a = _check.real("a", a, above=1.0)
-    tau = _decay_time(steps, wsd_phases(steps, warmup, stable)[1])
+    tau = decay_time(steps, wsd_phases(steps, warmup, stable)[1])
     order = min(mu.size, (peak * tau) ** (1.0 / a)) / tau
     return Bound(
         "total influence by the power law",
@@ -166,7 +166,8 @@ def remaining_mass(rates: FloatArray) -> FloatArray:
     return np.append(np.cumsum(rates[:0:-1])[::-1], 0.0)
 
 
-def _decay_time(steps: int, stable_end: int) -> float:
+def decay_time(steps: int, stable_end: int) -> float:
+    """tau = (J - J_s)/log J."""
     return (steps - stable_end) / math.log(steps)
 
 

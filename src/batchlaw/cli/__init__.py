@@ -37,6 +37,14 @@ app.command(
     "batchlaw.cli.risk:risk",
     help="Risk of batch schedules in its parts, without Monte Carlo.",
 )
+app.command(
+    "batchlaw.cli.law:law",
+    help="The paper's scaling laws at a setting: terms, horizons, and which conditions hold.",
+)
+app.command(
+    "batchlaw.cli.static_batch:static_batch",
+    help="The best constant batch size, and where a larger one stops helping.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

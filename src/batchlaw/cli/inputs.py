@@ -161,8 +161,8 @@ class RateOptions:
         steps = 64 if self.steps is None else self.steps
         gamma = 0.05 if self.gamma is None else self.gamma
         if self.rates == "wsd":
-            start = _share_or_step("warmup", self.warmup or "0.1")
-            end = _share_or_step("stable", self.stable or "0.5")
+            start = share_or_step("warmup", self.warmup or "0.1")
+            end = share_or_step("stable", self.stable or "0.5")
             return rates.wsd(steps, gamma, start, end, self.decay or "exponential")
         refuse(self, f"rates {self.rates}", "stable", "decay")
         shapes: dict[str, Callable[..., FloatArray]] = {
@@ -172,7 +172,7 @@ class RateOptions:
             "step": rates.step,
         }
         if self.rates in shapes:
-            start = _share_or_step("warmup", self.warmup or "0")
+            start = share_or_step("warmup", self.warmup or "0")
             return shapes[self.rates](steps, gamma, warmup=start)
         refuse(self, f"rates {self.rates}", "warmup")
         if self.rates == "constant":
@@ -230,7 +230,7 @@ def parse_average(text: str | None, steps: int) -> FloatArray | None:
     raise ValueError(f"average must be last, tail:SHARE or ema:DECAY, got {text!r}")
 
 
-def _share_or_step(name: str, text: str) -> float | int:
+def share_or_step(name: str, text: str) -> float | int:
     """ "51" is a step, "0.1" a share of the steps."""
     try:
         return int(text)

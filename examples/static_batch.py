@@ -1,0 +1,113 @@
+"""What the one-pass law says of a constant batch size, beside the exact risk: best horizons,
+saturation, and the gradient noise scale. Makes the figure and the numbers of docs/laws.md.
+
+    .venv/bin/python examples/static_batch.py docs/figures
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+import batchlaw as bl
+from batchlaw import plots
+from batchlaw.cli.table import text_table
+from batchlaw.static_batch import (
+    best_batch,
+    by_law,
+    exact,
+    excess_curve,
+    horizon_exponent,
+    largest_harmless_batch,
+    saturation,
+)
+
+SKETCH, PEAK, SHARE = 10**6, 0.05, 0.1
+EXPONENTS = ((2.0, 1.5), (1.5, 1.2), (1.5, 2.0), (1.5, 2.2), (2.0, 2.5))
+SAMPLES = (1000, 10_000, 100_000, 1_000_000)
+UPDATES = (100, 1000, 10_000, 100_000)
+SHOWN = (1.5, 2.2)
+
+
+def nodes(a: float, b: float) -> bl.Problem:
+    return bl.Problem.power_law_nodes(a, b, SKETCH, kind="sketch")
+
+
+def best_rows() -> list[list[str]]:
+    rows = []
+    for a, b in EXPONENTS:
+        for name, model in (
+            ("exact", exact(nodes(a, b), PEAK)),
+            ("law", by_law(a, b, SKETCH, PEAK)),
+        ):
+            best = [best_batch(model, N) for N in SAMPLES]
+            wide = largest_harmless_batch(model, SAMPLES[-1], share=SHARE, best=best[-1])
+            slope = math.log10(best[-1].steps / best[-2].steps)
+            row = [f"{a:g}, {b:g} {name}", *(f"{choice.steps}" for choice in best)]
+            rows.append(
+                [*row, f"{slope:.3f}", f"{horizon_exponent(a, b):.3f}", f"{wide.batch:.3g}"]
+            )
+    return rows
+
+
+def constant_rows() -> list[list[str]]:
+    rows = []
+    for a, b in EXPONENTS:
+        problem = nodes(a, b)
+        found: dict[str, list[float]] = {"bias": [], "variance": []}
+        for T in UPDATES:
+            law = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=4, problem=problem)
+            risk = bl.one_pass_risk(problem, bl.wsd(T, PEAK), [4] * T)
+            for name, values in found.items():
+                values.append(law.constants(risk)[name])
+        for name, values in found.items():
+            rows.append([f"{a:g}, {b:g} {name}", *(f"{value:.3f}" for value in values)])
+    return rows
+
+
+def saturation_rows() -> list[list[str]]:
+    """The last column is c in: noise scale = share B tr(Sigma) A tau / (c directions)."""
+    rows = []
+    for a, b in EXPONENTS:
+        problem, law = nodes(a, b), by_law(a, b, SKETCH, PEAK)
+        for T in UPDATES:
+            found = saturation(problem, law, T, PEAK, share=SHARE)
+            at = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=1, problem=problem)
+            # Far from single samples the variance is v/B; below a batch of 1 this still says where.
+            many = exact(problem, PEAK)(T, 1e6)
+            single = many.variance * 1e6 / (many.approximation + many.bias)
+            kernel = at.appendix_terms["variance"]
+            c = single * problem.trace * at.horizons["mass"] / (kernel * found.noise.final)
+            rows.append(
+                [
+                    f"{a:g}, {b:g}, T = {T}",
+                    f"{found.batch:.3g}",
+                    f"{found.batch_by_law:.3g}",
+                    f"{found.noise.final:.3g}",
+                    f"{found.noise.mean:.3g}",
+                    f"{found.noise.final / found.batch:.3g}",
+                    f"{c:.3f}",
+                ]
+            )
+    return rows
+
+
+def main(folder: Path) -> None:
+    print(f"Best horizon T for N samples, M = {SKETCH}, gamma = {PEAK}:\n")
+    sizes = [f"N = {N:g}" for N in SAMPLES]
+    print(text_table(["a, b", *sizes, "last slope", "min(1, a/b)", "harmless B"], best_rows()))
+    print("\nExact part over the law's term, B = 4:\n")
+    print(text_table(["a, b, part", *(f"T = {T:g}" for T in UPDATES)], constant_rows()))
+    print(f"\nVariance = {SHARE:g} of approximation + bias, and the gradient noise scale:\n")
+    header = ["a, b, T", "batch", "by law", "noise, last", "noise, mean", "last/batch", "c"]
+    print(text_table(header, saturation_rows()))
+    a, b = SHOWN
+    problem, law = nodes(a, b), by_law(a, b, SKETCH, PEAK)
+    curves = [excess_curve(exact(problem, PEAK), N) for N in SAMPLES[:3]]
+    rows = [saturation(problem, law, T, PEAK, share=SHARE) for T in (30, *UPDATES)]
+    plots.save(plots.static_batch_figure(curves, rows), folder / "static_batch.png")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
