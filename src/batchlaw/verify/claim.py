@@ -224,6 +224,8 @@ class Check(Generic[LawT]):
         Judged against each other.
     wrong
         Name -> a law that the same evidence must contradict.
+    hypotheses
+        Which of the theorem's hypotheses do not hold here, with numbers; else empty.
     """
 
     claim: str
@@ -232,6 +234,7 @@ class Check(Generic[LawT]):
     evidence: Evidence[LawT]
     law: LawT
     wrong: Mapping[str, LawT] = field(default_factory=dict)
+    hypotheses: str = ""
 
     def judge(self) -> Judgement:
         """The verdict on the law."""

@@ -10,21 +10,26 @@ import numpy as np
 
 from batchlaw._check import FloatArray, IntArray
 from batchlaw.exact.one_pass import one_pass_risk
+from batchlaw.laws import one_pass_law
 from batchlaw.nodes import power_sum_after, truncation_nodes
 from batchlaw.problem import Problem
 from batchlaw.rates import wsd
 from batchlaw.risk import Risk
-from batchlaw.verify.claim import Check, Curve, Exponent, wrong_exponents
+from batchlaw.verify.claim import Check, Curve, Exponent, NoLaw, OutsideRegime, wrong_exponents
 from batchlaw.verify.setting import (
     DECADE,
     LEARNING,
     MEMORY,
+    OUTSIDE_PAIR,
     PAIRS,
     RATE,
+    WIDE,
     Size,
     Task,
     horizons,
+    hypotheses,
     named,
+    outside,
     peak_rate,
     step_grid,
     wide_problem,
@@ -39,14 +44,31 @@ NODES = 200
 
 def tasks(size: Size) -> list[Task]:
     """One task a pair of exponents, and one a spectrum for the cutoff."""
-    return [partial(_terms, size, a, b) for a, b in PAIRS] + [
-        partial(_cutoff, size, a) for a in CUTOFF_SPECTRA
+    return [
+        *(partial(_terms, size, a, b) for a, b in PAIRS),
+        *(partial(_cutoff, size, a) for a in CUTOFF_SPECTRA),
+        partial(_terms, size, *OUTSIDE_PAIR),
+        partial(_terms, size, 2.0, 1.5, sketch=16),
+        partial(_terms, size, 2.0, 1.5, rate=0.8),
     ]
 
 
-def _terms(size: Size, a: float, b: float) -> list[Check[Any]]:
-    problem = wide_problem(a, b)
-    gamma = peak_rate(problem)
+def _terms(
+    size: Size, a: float, b: float, sketch: int = WIDE, rate: float = RATE
+) -> list[Check[Any]]:
+    problem = wide_problem(a, b, sketch)
+    gamma = peak_rate(problem, rate)
+    law = one_pass_law(a, b, sketch, steps=size.longest, peak=gamma, batches=1, problem=problem)
+    if reasons := outside(law):
+        return [
+            Check(
+                "theorem 1's exponents are not fitted outside its regime",
+                "theorem 1",
+                named(a, b, M=f"{sketch:.0e}", gamma=f"{gamma:.2g}"),
+                OutsideRegime(reasons, "one-pass risk"),
+                NoLaw(),
+            )
+        ]
     T = step_grid(size.longest)
     risks = [one_pass_risk(problem, wsd(int(t), gamma), np.ones(t)) for t in T]
     case = named(a, b, T=f"{size.longest:.0e}", B=1)
@@ -56,7 +78,7 @@ def _terms(size: Size, a: float, b: float) -> list[Check[Any]]:
     share = float(risks[-1].bias) / problem.noise_variance
     total = Curve(x, _part(risks, "variance"), "variance", DECADE, withheld=large_bias(share))
     bias_law = Exponent((1.0 - b) / a, LEARNING, 0.02, MEMORY)
-    law = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
+    noise_law = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
     return [
         Check(
             "one-pass bias ~ (gamma T)^((1-b)/a)",
@@ -65,22 +87,25 @@ def _terms(size: Size, a: float, b: float) -> list[Check[Any]]:
             bias,
             bias_law,
             wrong_exponents(bias_law),
+            hypotheses(law),
         ),
         Check(
             "one-pass variance from label noise ~ (log T/T)(gamma T/log T)^(1/a)",
             "theorem 1; lemma batch-var-source (H.4)",
             case,
             noise,
-            law,
-            wrong_exponents(law),
+            noise_law,
+            wrong_exponents(noise_law),
+            hypotheses(law),
         ),
         Check(
             "one-pass variance ~ (log T/T)(gamma T/log T)^(1/a)",
             "theorem 1; lemma batch-var-source (H.4)",
             case,
             total,
-            law,
-            {} if total.withheld else wrong_exponents(law),
+            noise_law,
+            {} if total.withheld else wrong_exponents(noise_law),
+            hypotheses(law),
         ),
     ]
 
@@ -106,8 +131,9 @@ def _cutoff(size: Size, a: float) -> list[Check[Any]]:
     most = int((0.4 * x[MEMORY][-1]) ** (1.0 / a))
     widths = np.unique(np.geomspace(most / 4.0, most, 8).astype(int))
     curves = {int(M): _noise(a, int(M), T, gamma) for M in widths}
-    few = max(most // 20, 1)
-    saturated = Curve(x, _noise(a, few, T, gamma), "variance from label noise", DECADE)
+    few = max(most // 10, 2)
+    curve = _noise(a, few, T, gamma)
+    saturated = Curve(x, curve, "variance from label noise", 0.5 * DECADE)
     cutoffs = [_halved(np.log(x[MEMORY]), curve / endless) for curve in curves.values()]
     law = Exponent(-1.0, MEMORY, 0.02, LEARNING)
     # Direction M is the last: the cutoff is between it and the next.

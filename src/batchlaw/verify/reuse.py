@@ -10,6 +10,7 @@ import numpy as np
 
 from batchlaw._check import FloatArray, IntArray
 from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
+from batchlaw.laws import multi_pass_law
 from batchlaw.problem import Problem
 from batchlaw.rates import wsd
 from batchlaw.risk import Risk
@@ -18,8 +19,10 @@ from batchlaw.verify.one_pass import large_bias
 from batchlaw.verify.setting import (
     DECADE,
     PAIRS,
+    WIDE,
     Size,
     Task,
+    hypotheses,
     named,
     peak_rate,
     step_grid,
@@ -51,6 +54,7 @@ def _horizons(L: Any, gamma: float) -> dict[str, FloatArray]:
 def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
+    said = _hypotheses(problem, a, b, size.longest_reuse)
     L = step_grid(size.longest_reuse, each=4)
     risks = [gradient_descent_risk(problem, wsd(int(t), gamma), samples=SAMPLES) for t in L]
     x = _horizons(L, gamma)
@@ -65,6 +69,7 @@ def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
             Curve(x, _part(risks, "bias"), "GD bias", DECADE),
             bias,
             wrong_exponents(bias),
+            said,
         ),
         Check(
             "GD variance ~ (gamma L)^(1/a)/N",
@@ -73,8 +78,17 @@ def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
             Curve(x, _part(risks, "variance"), "GD variance", DECADE),
             variance,
             wrong_exponents(variance),
+            said,
         ),
     ]
+
+
+def _hypotheses(problem: Problem, a: float, b: float, steps: int) -> str:
+    gamma = peak_rate(problem)
+    law = multi_pass_law(
+        a, b, WIDE, samples=SAMPLES, steps=steps, peak=gamma, batches=1, problem=problem
+    )
+    return hypotheses(law)
 
 
 def _fluctuation(size: Size, a: float, b: float) -> list[Check[Any]]:
@@ -102,6 +116,7 @@ def _fluctuation(size: Size, a: float, b: float) -> list[Check[Any]]:
             curve,
             law,
             {} if curve.withheld else wrong_exponents(law),
+            _hypotheses(problem, a, b, size.longest),
         )
     ]
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from batchlaw._check import FloatArray, IntArray
+from batchlaw.laws import Law
 from batchlaw.problem import Problem
 from batchlaw.verify.claim import Check
 
@@ -68,7 +69,7 @@ class Size:
     datasets: int
 
 
-QUICK = Size(True, 3 * 10**5, 10**5, 10**5, 64, 8, 6)
+QUICK = Size(True, 3 * 10**5, 10**5, 3 * 10**4, 128, 8, 6)
 FULL = Size(False, 10**6, 10**6, 10**6, 256, 8, 24)
 
 
@@ -78,9 +79,32 @@ def wide_problem(a: float, b: float, sketch: float = WIDE) -> Problem:
     return Problem.power_law_nodes(a, b, sketch, kind="sketch")
 
 
-def peak_rate(problem: Problem) -> float:
-    """gamma with gamma tr(Sigma) = RATE."""
-    return RATE / problem.trace
+def peak_rate(problem: Problem, rate: float = RATE) -> float:
+    """gamma with gamma tr(Sigma) = rate."""
+    return rate / problem.trace
+
+
+def outside(law: Law) -> tuple[str, ...]:
+    """Why a law's exponents should not be fitted here: failed hypotheses, or saturation.
+
+    The largest sample's norm is left out: at a fixed rate no large dataset keeps it small,
+    and ``hypotheses`` reports it.
+    """
+    failed = [
+        f"{c.name} fails: {c.measured:.4g} against {c.limit:.4g}"
+        for c in law.conditions
+        if c.verdict == "fails" and "max ||z_i||" not in c.name
+    ]
+    if law.regime != "unsaturated":
+        reach = law.bias_alone
+        failed.append(f"{law.regime}: A^(1/a) is {reach.measured:.4g}, M is {reach.limit:.4g}")
+    return tuple(failed)
+
+
+def hypotheses(law: Law) -> str:
+    """What a row says of its theorem's hypotheses."""
+    weak = [c for c in law.conditions if c.verdict != "holds"]
+    return "; ".join(f"{c.name} {c.verdict}: {c.measured:.3g}" for c in weak) or "hold"
 
 
 def step_grid(longest: int, decades: float = 2.0, each: int = 6) -> IntArray:
