@@ -42,6 +42,10 @@ app.command(
     help="The paper's scaling laws at a setting: terms, horizons, and which conditions hold.",
 )
 app.command(
+    "batchlaw.cli.verify:verify",
+    help="Check the paper's claims with exact risks: a verdict for each, and a report.",
+)
+app.command(
     "batchlaw.cli.static_batch:static_batch",
     help="The best constant batch size, and where a larger one stops helping.",
 )

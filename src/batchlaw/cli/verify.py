@@ -1,0 +1,69 @@
+"""``batchlaw verify``: the paper's claims, measured and judged."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from batchlaw._files import OutputDirectory
+from batchlaw.cli.inputs import Whole
+from batchlaw.cli.progress import progress_bars
+from batchlaw.cli.table import text_table
+from batchlaw.verify.report import by_claim, counts, write
+from batchlaw.verify.run import Row, run, tasks
+from batchlaw.verify.setting import FULL, QUICK
+
+
+def verify(
+    *,
+    quick: bool = False,
+    output_dir: Path = Path("results/verify"),
+    family: list[str] | None = None,
+    threads: Whole | None = None,
+) -> int:
+    """Check the paper's statements with exact risks, and write the claims table and a report.
+
+    Writes claims.csv, claims.json, report.md and its figures. The exit code is 1 where a claim is
+    contradicted, or where the evidence would not reject a wrong law.
+
+    Parameters
+    ----------
+    quick
+        Smaller sizes: within a minute instead of a quarter of an hour.
+    output_dir
+        Where the files go; made if it is missing.
+    family
+        Only these families (repeat it): one-pass, influence, collapse, multi-pass, sketches,
+        slips, outside, literature. All by default.
+    threads
+        Tasks that run at the same time; all cores by default. Results do not depend on it.
+    """
+    size = QUICK if quick else FULL
+    output = OutputDirectory(output_dir)
+    total = len(tasks(size, family))
+    start = time.perf_counter()
+    with progress_bars() as stage:
+        advance = stage("checks", total) if stage else None
+        rows = run(size, family, threads=threads, advance=advance)
+    seconds = time.perf_counter() - start
+    written = write(rows, size, seconds, output)
+    print(_report(rows))
+    print(f"\n{len(written)} files in {output_dir}; report: {output_dir / 'report.md'}")
+    return 1 if any(row.failed for row in rows) else 0
+
+
+def _report(rows: list[Row]) -> str:
+    lines = []
+    for claim, cases in by_claim(rows).items():
+        found = counts([row.judgement.verdict for row in cases])
+        verdicts = ", ".join(f"{n} {name}" for name, n in found.items())
+        lines.append((claim, verdicts))
+    for row in rows:
+        missed = [name for name, ok in row.rejected.items() if not ok]
+        if missed:
+            lines.append((f"NOT REJECTED: {row.check.claim}, {row.check.case}", ", ".join(missed)))
+    total = counts([row.judgement.verdict for row in rows])
+    planted = [ok for row in rows for ok in row.rejected.values()]
+    lines.append(("all cases", ", ".join(f"{n} {name}" for name, n in total.items())))
+    lines.append(("wrong laws rejected", f"{sum(planted)} of {len(planted)}"))
+    return text_table(("claim", "verdicts"), lines)

@@ -1,0 +1,25 @@
+"""Pictures: the only folder that imports matplotlib. No mathematics here."""
+
+from batchlaw.plots.claims import collapse_figure, overview_figure, slopes_figure
+from batchlaw.plots.common import save
+from batchlaw.plots.paper import paper_figure
+from batchlaw.plots.schedules import (
+    comparison_figure,
+    frontier_figure,
+    plan_figure,
+    static_batch_figure,
+    trajectory_figure,
+)
+
+__all__ = [
+    "collapse_figure",
+    "comparison_figure",
+    "frontier_figure",
+    "overview_figure",
+    "paper_figure",
+    "plan_figure",
+    "save",
+    "slopes_figure",
+    "static_batch_figure",
+    "trajectory_figure",
+]

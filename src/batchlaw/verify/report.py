@@ -1,0 +1,197 @@
+"""The claims table as CSV, JSON and a Markdown report with pictures."""
+
+from __future__ import annotations
+
+import math
+import platform
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchlaw import plots
+from batchlaw._files import OutputDirectory, Transaction
+from batchlaw._version import __version__
+from batchlaw.verify.claim import VERDICTS, Collapse, Curve, Exponent, Proportional, Value
+from batchlaw.verify.run import Row
+from batchlaw.verify.setting import Size
+
+INTRODUCTION = """\
+A slope is a local log-log regression over the largest sizes; its interval is two standard errors
+over draws, where there are any, and the drift from the window before. **confirmed**: within the
+tolerance, and the interval is no wider. **contradicted**: the law lies outside the interval by
+more than the tolerance, or the other horizon fits more than twice as closely. **not settled at
+this size**: neither. A check is worth what it can reject: the last column counts the wrong laws
+(exponent off by 0.1, horizons swapped, 1/B for rho, ...) that the same evidence contradicts.
+"""
+
+
+def write(rows: Sequence[Row], size: Size, seconds: float, output: OutputDirectory) -> list[Path]:
+    """claims.csv, claims.json, report.md and its figures, all or none of them."""
+    with output.transaction() as files:
+        table = [record(row) for row in rows]
+        files.csv("claims.csv", table)
+        files.json("claims.json", _document(table, size, seconds))
+        figures = _figures(rows, files)
+        files.path("report.md").write_text(markdown(rows, size, seconds, figures))
+    return files.written
+
+
+def record(row: Row) -> dict[str, Any]:
+    """One line of the claims table."""
+    check, found = row.check, row.judgement
+    return {
+        "family": row.family,
+        "claim": check.claim,
+        "where": check.where,
+        "case": check.case,
+        "predicted": found.predicted,
+        "measured": _finite(found.measured),
+        "low": _finite(found.low),
+        "high": _finite(found.high),
+        "verdict": found.verdict,
+        "wrong_laws_rejected": sum(row.rejected.values()),
+        "wrong_laws": len(row.rejected),
+        "hypotheses": check.hypotheses,
+        "detail": found.detail,
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+def _document(table: list[dict[str, Any]], size: Size, seconds: float) -> dict[str, Any]:
+    return {
+        "size": "quick" if size.quick else "full",
+        "seconds": round(seconds, 1),
+        "verdicts": counts([line["verdict"] for line in table]),
+        "claims": table,
+        "versions": {
+            "batchlaw": __version__,
+            "numpy": np.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def counts(verdicts: Sequence[str]) -> dict[str, int]:
+    """How many of each verdict, in their order."""
+    found = Counter(verdicts)
+    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+
+def markdown(rows: Sequence[Row], size: Size, seconds: float, figures: dict[str, str]) -> str:
+    """The report: a summary a claim, then every case, with the pictures."""
+    total = ", ".join(f"{n} {name}" for name, n in counts(_verdicts(rows)).items())
+    lines = [
+        f"# The paper's claims, measured ({'quick' if size.quick else 'full'} size)",
+        "",
+        f"{len(rows)} cases: {total}. batchlaw {__version__}, {seconds:.0f} s.",
+        "",
+        INTRODUCTION,
+        f"![all verdicts]({figures['overview']})",
+        "",
+        *summary_table(rows),
+    ]
+    for claim, cases in by_claim(rows).items():
+        lines += ["", f"## {claim}", "", f"{cases[0].check.where}.", ""]
+        lines += _case_table(cases)
+        if claim in figures:
+            lines += ["", f"![{claim}]({figures[claim]})"]
+    return "\n".join(lines) + "\n"
+
+
+def summary_table(rows: Sequence[Row]) -> list[str]:
+    """One line a claim, in Markdown."""
+    lines = [
+        "| claim | where | verdicts | furthest off | wrong laws rejected |",
+        "| - | - | - | - | - |",
+    ]
+    for claim, cases in by_claim(rows).items():
+        verdicts = ", ".join(f"{n} {name}" for name, n in counts(_verdicts(cases)).items())
+        planted = [ok for case in cases for ok in case.rejected.values()]
+        where = cases[0].check.where
+        rejected = f"{sum(planted)} of {len(planted)}" if planted else "-"
+        lines.append(f"| {claim} | {where} | {verdicts} | {_furthest(cases)} | {rejected} |")
+    return lines
+
+
+def by_claim(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows grouped by what they claim, in order of appearance."""
+    groups: dict[str, list[Row]] = {}
+    for row in rows:
+        groups.setdefault(row.check.claim, []).append(row)
+    return groups
+
+
+def _verdicts(rows: Sequence[Row]) -> list[str]:
+    return [row.judgement.verdict for row in rows]
+
+
+def _furthest(cases: Sequence[Row]) -> str:
+    """The settled case that is furthest from the law, in its own units."""
+    settled = [row for row in cases if row.judgement.verdict in (VERDICTS[0], VERDICTS[2])]
+    if not settled:
+        return "-"
+    worst = max(settled, key=lambda row: abs(offset(row)[0]))
+    found = worst.judgement
+    return f"{found.measured:.4g} ({found.predicted}; {worst.check.case})"
+
+
+def offset(row: Row) -> tuple[float, float]:
+    """Measured minus predicted and the slack, in units of the tolerance; NaN for one-sided laws."""
+    law, found = row.check.law, row.judgement
+    slack = found.high - found.measured
+    if isinstance(law, Proportional):
+        return found.measured / law.tolerance, slack / law.tolerance
+    if isinstance(law, Exponent) or (isinstance(law, Value) and law.side == "equal"):
+        return (found.measured - law.value) / law.tolerance, slack / law.tolerance
+    return math.nan, math.nan
+
+
+def _case_table(cases: Sequence[Row]) -> list[str]:
+    lines = [
+        "| case | predicted | measured | interval | verdict | rejected | remarks |",
+        "| - | - | - | - | - | - | - |",
+    ]
+    for row in cases:
+        found = row.judgement
+        rejected = f"{sum(row.rejected.values())} of {len(row.rejected)}" if row.rejected else "-"
+        remarks = "; ".join(text for text in (found.detail, _hypotheses(row)) if text)
+        measured, interval = f"{found.measured:.4f}", f"{found.low:.4f} to {found.high:.4f}"
+        if not math.isfinite(found.measured):
+            measured = interval = "-"
+        cells = (row.check.case, found.predicted, measured, interval, found.verdict, rejected)
+        lines.append(f"| {' | '.join(cells)} | {remarks} |".replace("||z_i||", "norm(z_i)"))
+    return lines
+
+
+def _hypotheses(row: Row) -> str:
+    said = row.check.hypotheses
+    return f"hypotheses: {said}" if said and said != "hold" else ""
+
+
+def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
+    """Claim -> file name; one figure a claim with curves or collapses, and the overview."""
+    named = {"overview": "overview.png"}
+    groups = by_claim(rows)
+    placed = [
+        (k, *offset(row), row.judgement.verdict) for k, g in enumerate(groups.values()) for row in g
+    ]
+    shown = [row for row in placed if math.isfinite(row[1])]
+    plots.save(plots.overview_figure(list(groups), shown), files.path(named["overview"]))
+    for k, (claim, cases) in enumerate(groups.items()):
+        checks = [row.check for row in cases]
+        kinds = {type(check.evidence) for check in checks}
+        if kinds == {Curve}:
+            figure = plots.slopes_figure(claim, checks)
+        elif kinds == {Collapse}:
+            figure = plots.collapse_figure(claim, checks)
+        else:
+            continue
+        named[claim] = f"claim_{k + 1:02d}.png"
+        plots.save(figure, files.path(named[claim]))
+    return named
