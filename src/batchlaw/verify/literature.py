@@ -1,0 +1,49 @@
+"""An outside check: laws that others proved for the same model, judged by our exact risks.
+
+``sketched_regression`` holds Lin et al. (2024), ``random_features`` Paquette et al. (2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+from batchlaw.verify import random_features, sketched_regression
+from batchlaw.verify.claim import Check
+
+Task = Callable[[], list[Check[Any]]]
+
+
+class Size(Protocol):
+    """How much to compute."""
+
+    @property
+    def quick(self) -> bool:
+        """Whether seconds matter more than the last digit."""
+        ...
+
+    @property
+    def longest(self) -> int:
+        """Steps of the longest run."""
+        ...
+
+
+def tasks(size: Size) -> list[Task]:
+    """One task a case; what needs long runs to settle is left out when quick."""
+    longest, nodes = size.longest, 80 if size.quick else 160
+    cases = sketched_regression.CASES
+    made: list[Task] = [partial(sketched_regression.data_checks, *ab, longest) for ab in cases]
+    made += [
+        partial(random_features.phase_checks, case, longest, nodes)
+        for case in random_features.PHASES
+    ]
+    if size.quick:
+        return made
+    made += [partial(sketched_regression.panel_checks, *ab, longest) for ab in cases]
+    made.append(partial(random_features.boundary_checks, longest, nodes))
+    made += [
+        partial(random_features.finite_size_checks, pair, longest, nodes)
+        for pair in random_features.PAIRS
+    ]
+    return made
