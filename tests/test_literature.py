@@ -1,7 +1,5 @@
 """Laws of other works, judged by our exact risks."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
@@ -9,17 +7,12 @@ from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.fit import fit_slope
 from batchlaw.verify import literature, random_features, sketched_regression
 from batchlaw.verify.claim import CONFIRMED
-
-
-@dataclass(frozen=True)
-class Quick:
-    quick: bool = True
-    longest: int = 10**5
+from batchlaw.verify.setting import FULL, QUICK
 
 
 @pytest.fixture(scope="module")
 def checks():
-    return [check for task in literature.tasks(Quick()) for check in task()]
+    return [check for task in literature.tasks(QUICK) for check in task()]
 
 
 def test_every_law_of_the_two_works_is_confirmed_and_every_wrong_one_rejected(checks):
@@ -31,7 +24,7 @@ def test_every_law_of_the_two_works_is_confirmed_and_every_wrong_one_rejected(ch
 
 
 def test_full_size_adds_the_panels_the_boundary_and_the_finite_sizes():
-    quick, full = literature.tasks(Quick()), literature.tasks(Quick(quick=False))
+    quick, full = literature.tasks(QUICK), literature.tasks(FULL)
     assert len(full) - len(quick) == 3 + 1 + len(random_features.PAIRS)
 
 

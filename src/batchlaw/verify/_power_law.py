@@ -25,12 +25,10 @@ def exponent_check(
     case: str,
     evidence: Curve,
     law: Exponent,
-    *,
-    rival: str | None = None,
     others: Mapping[str, float] | None = None,
 ) -> Check[Any]:
     """A check whose wrong laws are off by 0.1, or have another term's or phase's exponent."""
-    wrong = wrong_exponents(law, rival)
+    wrong = wrong_exponents(law)
     wrong |= {name: replace(law, value=value) for name, value in (others or {}).items()}
     return Check(claim, where, case, evidence, law, wrong)
 
@@ -42,7 +40,7 @@ def limit_check(
     sizes = np.logspace(3.0, 9.0, 8).round()
     values = [sketch(a, b, size, 0.0, 64).approximation for size in sizes]
     return exponent_check(
-        f"risk after infinitely many steps ~ M^{exponent:.3g}",
+        "limit of the risk for many steps, in M",
         where,
         f"{case}, M to {sizes[-1]:g}",
         Curve({"M": sizes}, np.array(values), "Approx"),

@@ -5,33 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
-from typing import Any, Protocol
 
 from batchlaw.verify import random_features, sketched_regression
-from batchlaw.verify.claim import Check
+from batchlaw.verify.setting import Size, Task
 
-Task = Callable[[], list[Check[Any]]]
-
-
-class Size(Protocol):
-    """How much to compute."""
-
-    @property
-    def quick(self) -> bool:
-        """Whether seconds matter more than the last digit."""
-        ...
-
-    @property
-    def longest(self) -> int:
-        """Steps of the longest run."""
-        ...
+# Steps that settle the slopes of the quick list.
+QUICK_STEPS = 10**5
 
 
 def tasks(size: Size) -> list[Task]:
     """One task a case; what needs long runs to settle is left out when quick."""
-    longest, nodes = size.longest, 80 if size.quick else 160
+    longest, nodes = (QUICK_STEPS, 80) if size.quick else (size.longest, 160)
     cases = sketched_regression.CASES
     made: list[Task] = [partial(sketched_regression.data_checks, *ab, longest) for ab in cases]
     made += [

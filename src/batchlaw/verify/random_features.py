@@ -125,7 +125,7 @@ def _term_checks(case: Features, steps: FloatArray) -> list[Check[Any]]:
     other = -2.0 * case.alpha + (0.0 if case.phase == "Ia" else 1.0 - 2.0 * case.beta)
     checks = [
         exponent_check(
-            f"loss of an infinite model ~ r^{law[slowest]:.3g}, by {slowest}",
+            f"loss of an infinite model falls like {slowest}",
             where,
             setting,
             Curve({"r": steps[late]}, endless[late], "loss"),
@@ -139,7 +139,7 @@ def _term_checks(case: Features, steps: FloatArray) -> list[Check[Any]]:
     # What d does to F_pp, r^(1/(2 alpha)) F_pp / d, falls off against F_ac as
     # r^((1/2 - beta)/alpha) only: hence the tolerance.
     bulk = exponent_check(
-        f"what d = {FAR:g} features add to the loss ~ r^{law['F_ac']:.3g}, by F_ac",
+        f"what d = {FAR:g} features add to the loss falls like F_ac",
         where,
         setting,
         Curve({"r": steps[late]}, (far - endless)[late], "loss - loss at infinite d"),
@@ -156,7 +156,7 @@ def boundary_checks(longest: int, nodes: int) -> list[Check[Any]]:
     law = Exponent(-MEASURED, "f")
     measured = replace(
         checks[1],
-        claim=f"compute-optimal loss ~ f^{law.value:g}, as they measured",
+        claim="compute-optimal loss in flops, as they measured",
         where=f"{WORK}, figure 3",
         law=law,
         wrong=wrong_exponents(law),
@@ -177,7 +177,7 @@ def finite_size_checks(case: Features, longest: int, nodes: int) -> list[Check[A
     )
     law = Exponent(fit_slope(expected, expected_best).value, "f", tolerance=0.01)
     same = exponent_check(
-        f"compute-optimal d of SGD ~ f^{law.value:.3f} at these f, as of the forcing function",
+        "compute-optimal d of SGD moves as the forcing function's, same flops",
         f"{WORK}, forcing function",
         f"{case.case}, f to {flops[-1]:.1e}",
         Curve({"f": flops}, best, "compute-optimal d"),
@@ -199,7 +199,7 @@ def _frontier_checks(case: Features, grid: Grid) -> list[Check[Any]]:
     others = {phase: pair for phase, pair in others.items() if not np.isclose(pair[0], size)}
     return [
         exponent_check(
-            f"{name} ~ f^{exponent:.3g}",
+            f"{name} in flops",
             f"{WORK}, compute-optimal exponents",
             f"{case.case}, f to {flops[-1]:.1e}",
             Curve({"f": flops}, values, name),

@@ -12,6 +12,7 @@ from batchlaw import _check
 from batchlaw.verify import (
     collapse,
     influence_law,
+    literature,
     one_pass,
     reuse,
     sketches,
@@ -27,6 +28,7 @@ FAMILIES: dict[str, Callable[[Size], Sequence[Task]]] = {
     "multi-pass": reuse.tasks,
     "sketches": sketches.tasks,
     "slips": slips.tasks,
+    "literature": literature.tasks,
 }
 
 
