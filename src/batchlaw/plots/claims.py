@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from batchlaw.plots.common import CYCLE, RC
@@ -31,15 +31,20 @@ def slopes_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
         figure = Figure(figsize=(9.0, 3.8), layout="constrained")
         left, right = figure.subplots(1, 2)
         figure.suptitle(title)
-        for check, colour in zip(checks, _colours(len(checks)), strict=True):
+        for k, (check, colour) in enumerate(zip(checks, _colours(len(checks)), strict=True)):
             curve, law = check.evidence, check.law
+            # Where curves coincide, the first stays visible around the others.
+            width = 1.0 + 3.0 * (1.0 - k / len(checks))
             x = curve.abscissae[law.against]  # type: ignore[attr-defined]
             y = np.atleast_2d(curve.y).mean(axis=0)  # type: ignore[attr-defined]
             flat = y / x**law.value
-            left.plot(x, flat / flat[-1], color=colour, marker=".", label=check.case)
-            _slopes(right, curve, law.against, law.value, colour, "-")
-            if law.rival is not None:
-                _slopes(right, curve, law.rival, law.value, colour, "--")
+            left.plot(x, flat / flat[-1], color=colour, linewidth=width, label=check.case)
+            for against, style in ((law.against, "-"), (law.rival, "--")):
+                if against is not None:
+                    slope = curve.slope(against)  # type: ignore[attr-defined]
+                    right.plot(
+                        slope.where, slope.local - law.value, style, color=colour, linewidth=width
+                    )
         law = checks[0].law
         left.set(xscale="log", xlabel=law.against, ylabel="value / law, 1 at the largest size")
         right.axhspan(-law.tolerance, law.tolerance, color="#DDDDDD", zorder=0)
@@ -49,11 +54,6 @@ def slopes_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
             right.set_title(f"dashed: against {law.rival}; grey: tolerance", fontsize=8)
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
-
-
-def _slopes(axes: Axes, curve: Any, against: str, exponent: float, colour: str, style: str) -> None:
-    slope = curve.slope(against)
-    axes.plot(slope.where, slope.local - exponent, style, color=colour)
 
 
 def collapse_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
@@ -86,7 +86,9 @@ def collapse_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
 def overview_figure(names: Sequence[str], rows: Sequence[tuple[int, float, float, str]]) -> Figure:
     """Measured minus predicted in units of the tolerance; a row is (claim, x, slack, verdict)."""
     with matplotlib.rc_context(RC):
-        figure = Figure(figsize=(9.0, 1.2 + 0.24 * len(names)), layout="constrained")
+        labels = [fill(name, 58) for name in names]
+        height = 1.2 + 0.17 * sum(label.count("\n") + 1.5 for label in labels)
+        figure = Figure(figsize=(9.5, height), layout="constrained")
         axes = figure.subplots()
         for verdict, colour in VERDICT_COLOURS.items():
             chosen = [row for row in rows if row[3] == verdict]
@@ -104,8 +106,8 @@ def overview_figure(names: Sequence[str], rows: Sequence[tuple[int, float, float
                     label=verdict,
                 )
         axes.axvspan(-1.0, 1.0, color="#DDDDDD", zorder=0)
-        axes.set_yticks(-np.arange(len(names)), names)
-        axes.set(xlim=(-4.2, 4.2), xlabel="(measured - predicted) / tolerance, cut at 4")
+        axes.set_yticks(-np.arange(len(names)), labels, fontsize=8)
+        axes.set(xlim=(-4.2, 4.2), ylim=(-len(names), 1), xlabel="(measured - predicted)/tolerance")
         figure.legend(loc="outside upper center", ncols=3)
     return figure
 

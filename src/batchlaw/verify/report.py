@@ -178,11 +178,13 @@ def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
     """Claim -> file name; one figure a claim with curves or collapses, and the overview."""
     named = {"overview": "overview.png"}
     groups = by_claim(rows)
-    placed = [
-        (k, *offset(row), row.judgement.verdict) for k, g in enumerate(groups.values()) for row in g
+    two_sided = {claim: g for claim, g in groups.items() if math.isfinite(offset(g[0])[0])}
+    dots = [
+        (k, *offset(row), row.judgement.verdict)
+        for k, cases in enumerate(two_sided.values())
+        for row in cases
     ]
-    shown = [row for row in placed if math.isfinite(row[1])]
-    plots.save(plots.overview_figure(list(groups), shown), files.path(named["overview"]))
+    plots.save(plots.overview_figure(list(two_sided), dots), files.path(named["overview"]))
     for k, (claim, cases) in enumerate(groups.items()):
         checks = [row.check for row in cases]
         kinds = {type(check.evidence) for check in checks}

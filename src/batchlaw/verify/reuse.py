@@ -36,7 +36,7 @@ SAMPLES = 10**9
 
 def tasks(size: Size) -> list[Task]:
     """One task a pair and part of the theorem; two on drawn datasets."""
-    pairs = PAIRS[::2] if size.quick else PAIRS
+    pairs = PAIRS[::3] if size.quick else PAIRS
     return [
         *(partial(_gradient_descent, size, a, b) for a, b in pairs),
         *(partial(_fluctuation, size, a, b) for a, b in PAIRS),
@@ -55,7 +55,7 @@ def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
     said = _hypotheses(problem, a, b, size.longest_reuse)
-    L = step_grid(size.longest_reuse, each=4)
+    L = step_grid(size.longest_reuse, each=3 if size.quick else 4)
     risks = [gradient_descent_risk(problem, wsd(int(t), gamma), samples=SAMPLES) for t in L]
     x = _horizons(L, gamma)
     case = named(a, b, L=f"{size.longest_reuse:.0e}", N=f"{SAMPLES:.0e}")

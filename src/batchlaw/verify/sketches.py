@@ -43,7 +43,7 @@ def tasks(size: Size) -> list[Task]:
 
 def _approximation(a: float, b: float) -> list[Check[Any]]:
     """By the deterministic equivalent, exact up to relative order 1/M."""
-    M = np.geomspace(1e4, WIDEST, 9).round()
+    M = np.geomspace(1e4, WIDEST, 7).round()
     y = np.array([wide_problem(a, b, int(m)).approximation for m in M])
     law = Exponent(1.0 - b, "M")
     return [
