@@ -1,3 +1,8 @@
+import os
+
+# One thread a worker: the workers use every core, and more threads would wait for each other.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
 import pytest
 from hypothesis import settings
