@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import batchlaw as bl
 from batchlaw.cli.table import text_table
 from batchlaw.verify import outside
-from batchlaw.verify.outside_rates import SHAPES, noise_left
+from batchlaw.verify.outside.rates import SHAPES, noise_left
 
 
 @dataclass(frozen=True)

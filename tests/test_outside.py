@@ -1,37 +1,11 @@
-from dataclasses import dataclass
-
 import numpy as np
 import pytest
 
 import batchlaw as bl
 from batchlaw.nodes import power_sum_after
-from batchlaw.verify import data_laws, ensembles, outside, outside_sketch
-from batchlaw.verify.claim import CONFIRMED
-
-
-@dataclass(frozen=True)
-class Quick:
-    quick: bool = True
-    longest: int = 10**5
-
-
-def test_every_departure_does_what_is_claimed_and_no_wrong_law_would():
-    checks = [check for task in outside.tasks(Quick()) for check in task()]
-    unexpected = {
-        (check.claim, check.case): check.judge()
-        for check in checks
-        if check.judge().verdict != CONFIRMED
-    }
-    assert not unexpected
-    kept = [
-        (check.claim, check.case, name)
-        for check in checks
-        for name, rejected in check.rejected().items()
-        if not rejected
-    ]
-    assert not kept
-    assert all(check.wrong for check in checks)
-    assert len({(check.claim, check.case) for check in checks}) == len(checks)
+from batchlaw.verify import ensembles
+from batchlaw.verify.outside import data_laws
+from batchlaw.verify.outside import sketch as outside_sketch
 
 
 def dense_hadamard(dim):

@@ -14,6 +14,7 @@ from batchlaw.verify import (
     influence_law,
     literature,
     one_pass,
+    outside,
     reuse,
     sketches,
     slips,
@@ -28,6 +29,7 @@ FAMILIES: dict[str, Callable[[Size], Sequence[Task]]] = {
     "multi-pass": reuse.tasks,
     "sketches": sketches.tasks,
     "slips": slips.tasks,
+    "outside": outside.tasks,
     "literature": literature.tasks,
 }
 

@@ -20,10 +20,9 @@ from batchlaw.fit import fit_slope
 from batchlaw.nodes import power_sum_after
 from batchlaw.spectrum import power_law
 from batchlaw.verify.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
+from batchlaw.verify.ensembles import gaussian
 from batchlaw.verify.setting import DECADE, PAIRS, SPECTRA, Size, Task, named, wide_problem
 
-# Columns of Gaussians held at once.
-BLOCK = 4096
 # Rows of the smallest sketch.
 SMALLEST = 6
 WIDEST = 10**6
@@ -109,14 +108,9 @@ class Grams:
 
     @classmethod
     def draw(cls, rows: int, dim: int, powers: Sequence[float], seed: int) -> Grams:
-        rng = np.random.default_rng([SEED, seed])
-        of = {power: np.zeros((rows, rows)) for power in powers}
-        for first in range(1, dim + 1, BLOCK):
-            last = min(first + BLOCK - 1, dim)
-            columns = rng.standard_normal((rows, last - first + 1))
-            for power, gram in of.items():
-                gram += (columns * power_law(power, first, last)) @ columns.T
-        return cls(rows, dim, of)
+        weights = np.stack([power_law(power, 1, dim) for power in powers])
+        grams = rows * gaussian(rows, weights, np.random.default_rng([SEED, seed]))
+        return cls(rows, dim, dict(zip(powers, grams, strict=True)))
 
     def groups(self, sketch: int) -> list[slice]:
         """Disjoint groups of rows: independent sketches."""

@@ -27,8 +27,8 @@ from batchlaw._check import FloatArray
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.fit import fit_slope
 from batchlaw.rates import constant
-from batchlaw.verify._power_law import exponent_check, limit_check, sketch
 from batchlaw.verify.claim import Check, Curve, Exponent, wrong_exponents
+from batchlaw.verify.literature.power_laws import exponent_check, limit_check, sketch
 
 WORK = "Paquette et al. 2024 (arXiv 2405.15074)"
 MEASURED = 0.648

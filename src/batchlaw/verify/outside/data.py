@@ -30,7 +30,7 @@ from batchlaw.verify.claim import (
     Value,
     wrong_exponents,
 )
-from batchlaw.verify.data_laws import (
+from batchlaw.verify.outside.data_laws import (
     HEAVY_NOISE,
     MIXED,
     NO_NOISE,
@@ -40,7 +40,8 @@ from batchlaw.verify.data_laws import (
     DataLaw,
     one_pass_risk_under,
 )
-from batchlaw.verify.outside_rates import BATCH, PEAK, Task, horizon_curve, horizons
+from batchlaw.verify.outside.rates import BATCH, PEAK, horizon_curve, horizons
+from batchlaw.verify.setting import Task
 
 SEED = 11
 LAWS = {

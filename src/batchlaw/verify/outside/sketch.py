@@ -23,7 +23,7 @@ from batchlaw.spectrum import power_law
 from batchlaw.verify import ensembles
 from batchlaw.verify.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
 from batchlaw.verify.ensembles import Ensemble
-from batchlaw.verify.outside_rates import Task
+from batchlaw.verify.setting import Task
 
 A = 2.0
 # Where M^(1-b) falls slower and faster than the chance 1/M that two head coordinates collide.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from batchlaw.verify import random_features, sketched_regression
+from batchlaw.verify.literature import random_features, sketched_regression
 from batchlaw.verify.setting import Size, Task
 
 # Steps that settle the slopes of the quick list.

@@ -22,8 +22,8 @@ import numpy as np
 from batchlaw._check import FloatArray
 from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.rates import step
-from batchlaw.verify._power_law import exponent_check, limit_check, sketch
 from batchlaw.verify.claim import Check, Curve, Exponent
+from batchlaw.verify.literature.power_laws import exponent_check, limit_check, sketch
 
 WHERE = "Lin et al. 2024 (arXiv 2406.08466), scaling law under the source condition"
 # (a, b): the present paper's, and the two of their figures.

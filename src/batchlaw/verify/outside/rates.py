@@ -35,12 +35,12 @@ from batchlaw.verify.claim import (
     Value,
     wrong_exponents,
 )
+from batchlaw.verify.setting import Task
 
 PEAK = 0.25
 BATCH = 8
 WHERE = "outside section 2, WSD"
 Schedule = Callable[[int], FloatArray]
-Task = Callable[[], list[Check[Any]]]
 
 SHAPES: Mapping[str, Schedule] = {
     "exponential decay": lambda steps: wsd(steps, PEAK),
@@ -97,7 +97,7 @@ def horizon_check(row: Horizon, longest: int) -> Check[Any]:
     steps = horizons(longest)
     noise = [noise_left(problem, SHAPES[row.shape](int(T))) for T in steps]
     law = Exponent(row.exponent, row.against, 0.02, row.rival)
-    wrong = wrong_exponents(law, row.rival)
+    wrong = wrong_exponents(law)
     if row.exponent != 1.0 / row.a - 1.0:
         wrong["the exponent of WSD"] = Exponent(1.0 / row.a - 1.0, "T/log T", 0.02)
     falls = f"the horizon of Var_noise is {row.against}"

@@ -26,14 +26,14 @@ from batchlaw.verify.claim import (
     Value,
     wrong_exponents,
 )
-from batchlaw.verify.outside_rates import (
+from batchlaw.verify.outside.rates import (
     BATCH,
     PEAK,
-    Task,
     family_collapse,
     horizon_curve,
     horizons,
 )
+from batchlaw.verify.setting import Task
 
 BETA = 0.9
 SEED = 1
