@@ -9,9 +9,17 @@ from batchlaw._files import OutputDirectory
 from batchlaw.cli.inputs import Whole
 from batchlaw.cli.progress import progress_bars
 from batchlaw.cli.table import text_table
-from batchlaw.verify.report import by_claim, counts, write
+from batchlaw.verify.claim import CONFIRMED, CONTRADICTED, OPEN, OUTSIDE
+from batchlaw.verify.report import counts, write
 from batchlaw.verify.run import Row, run, tasks
 from batchlaw.verify.setting import FULL, QUICK
+
+SHORT = {
+    CONFIRMED: "confirmed",
+    OPEN: "not settled",
+    CONTRADICTED: "contradicted",
+    OUTSIDE: "no law there",
+}
 
 
 def verify(
@@ -53,17 +61,27 @@ def verify(
 
 
 def _report(rows: list[Row]) -> str:
-    lines = []
-    for claim, cases in by_claim(rows).items():
-        found = counts([row.judgement.verdict for row in cases])
-        verdicts = ", ".join(f"{n} {name}" for name, n in found.items())
-        lines.append((claim, verdicts))
+    families = list(dict.fromkeys(row.family for row in rows))
+    lines = [_counted(name, [row for row in rows if row.family == name]) for name in families]
+    header = ("family", "cases", *SHORT.values(), "wrong laws rejected")
+    parts = [text_table(header, [*lines, _counted("all", rows)])]
     for row in rows:
-        missed = [name for name, ok in row.rejected.items() if not ok]
-        if missed:
-            lines.append((f"NOT REJECTED: {row.check.claim}, {row.check.case}", ", ".join(missed)))
-    total = counts([row.judgement.verdict for row in rows])
+        found = row.judgement
+        if found.verdict in (OPEN, CONTRADICTED):
+            parts.append(
+                f"{found.verdict}: {row.check.claim} ({row.check.case}): {found.predicted}, "
+                f"got {found.measured:.4f} in [{found.low:.4f}, {found.high:.4f}]; {found.detail}"
+            )
+        parts += [
+            f"not rejected: {name}, by {row.check.claim} ({row.check.case})"
+            for name, ok in row.rejected.items()
+            if not ok
+        ]
+    return "\n".join([parts[0], "", *parts[1:]])
+
+
+def _counted(name: str, rows: list[Row]) -> tuple[str, ...]:
+    found = counts([row.judgement.verdict for row in rows])
     planted = [ok for row in rows for ok in row.rejected.values()]
-    lines.append(("all cases", ", ".join(f"{n} {name}" for name, n in total.items())))
-    lines.append(("wrong laws rejected", f"{sum(planted)} of {len(planted)}"))
-    return text_table(("claim", "verdicts"), lines)
+    numbers = (str(found.get(verdict, 0)) for verdict in SHORT)
+    return (name, str(len(rows)), *numbers, f"{sum(planted)} of {len(planted)}")

@@ -18,6 +18,9 @@ from batchlaw.verify.claim import VERDICTS, Collapse, Curve, Exponent, Proportio
 from batchlaw.verify.run import Row
 from batchlaw.verify.setting import Size
 
+# Cases that are worth a picture of their own.
+SEVERAL = 2
+
 INTRODUCTION = """\
 A slope is a local log-log regression over the largest sizes; its interval is two standard errors
 over draws, where there are any, and the drift from the window before. **confirmed**: within the
@@ -92,8 +95,7 @@ def markdown(rows: Sequence[Row], size: Size, seconds: float, figures: dict[str,
         f"{len(rows)} cases: {total}. batchlaw {__version__}, {seconds:.0f} s.",
         "",
         INTRODUCTION,
-        f"![all verdicts]({figures['overview']})",
-        "",
+        *(["![all verdicts](overview.png)", ""] if "overview" in figures else []),
         *summary_table(rows),
     ]
     for claim, cases in by_claim(rows).items():
@@ -176,7 +178,7 @@ def _hypotheses(row: Row) -> str:
 
 def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
     """Claim -> file name; one figure a claim with curves or collapses, and the overview."""
-    named = {"overview": "overview.png"}
+    named = {}
     groups = by_claim(rows)
     two_sided = {claim: g for claim, g in groups.items() if math.isfinite(offset(g[0])[0])}
     dots = [
@@ -184,10 +186,14 @@ def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
         for k, cases in enumerate(two_sided.values())
         for row in cases
     ]
-    plots.save(plots.overview_figure(list(two_sided), dots), files.path(named["overview"]))
+    if dots:
+        named["overview"] = "overview.png"
+        plots.save(plots.overview_figure(list(two_sided), dots), files.path(named["overview"]))
     for k, (claim, cases) in enumerate(groups.items()):
         checks = [row.check for row in cases]
         kinds = {type(check.evidence) for check in checks}
+        if len(cases) < SEVERAL:
+            continue
         if kinds == {Curve}:
             figure = plots.slopes_figure(claim, checks)
         elif kinds == {Collapse}:

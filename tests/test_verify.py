@@ -1,0 +1,176 @@
+"""The claims: that true laws pass, that every planted wrong one is contradicted, and the files."""
+
+import csv
+import dataclasses
+import json
+import math
+
+import numpy as np
+import pytest
+
+from batchlaw.cli import main
+from batchlaw.verify import run as runner
+from batchlaw.verify.claim import (
+    CONFIRMED,
+    CONTRADICTED,
+    OPEN,
+    OUTSIDE,
+    Check,
+    Collapse,
+    Curve,
+    Estimate,
+    Exponent,
+    Proportional,
+    Value,
+    wrong_exponents,
+)
+from batchlaw.verify.report import by_claim
+from batchlaw.verify.setting import QUICK
+
+X = np.geomspace(1e2, 1e5, 13)
+
+
+def curve(y, **more):
+    return Curve({"x": X, "x/log x": X / np.log(X)}, y, "y", **more)
+
+
+@pytest.mark.parametrize("family", list(runner.FAMILIES))
+def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family):
+    rows = runner.run(QUICK, [family], threads=1)
+    for row in rows:
+        said = (row.check.claim, row.check.case, row.judgement)
+        assert row.judgement.verdict != CONTRADICTED, said
+        for name, law in row.check.wrong.items():
+            assert row.check.evidence.judge(law).verdict == CONTRADICTED, (name, *said)
+        assert not row.failed
+    for claim, cases in by_claim(rows).items():
+        verdicts = {row.judgement.verdict for row in cases}
+        # Of every claim at least one case settles at this size, and can tell a wrong law.
+        if verdicts != {OUTSIDE}:
+            assert CONFIRMED in verdicts, claim
+            assert any(row.check.wrong for row in cases), claim
+    assert len({(row.check.claim, row.check.case) for row in rows}) == len(rows)
+
+
+def test_what_is_outside_the_regime_is_named_and_not_fitted():
+    rows = [check for task in runner.FAMILIES["one-pass"](QUICK)[-3:] for check in task()]
+    details = [row.judge().detail for row in rows]
+    assert [row.judge().verdict for row in rows] == [OUTSIDE] * 3
+    assert "b < a + 1 fails" in details[0]
+    assert "saturated" in details[1]
+    assert "gamma" in details[2]
+
+
+def test_a_settled_slope_confirms_its_law_and_contradicts_the_others():
+    evidence = curve(X**-0.5)
+    law = Exponent(-0.5, "x", 0.02, "x/log x")
+    check = Check("c", "w", "case", evidence, law, wrong_exponents(law))
+    assert check.judge().verdict == CONFIRMED
+    assert check.rejected() == {
+        "exponent +0.1": True,
+        "exponent -0.1": True,
+        "horizons swapped": True,
+    }
+
+
+def test_a_law_within_tolerance_but_closer_to_the_rival_is_not_confirmed():
+    evidence = curve((X / np.log(X)) ** -0.2)
+    law = Exponent(-0.2, "x", 0.05, "x/log x")
+    assert evidence.judge(dataclasses.replace(law, rival=None)).verdict == CONFIRMED
+    assert evidence.judge(law).verdict == CONTRADICTED
+
+
+def test_a_drifting_slope_neither_confirms_nor_contradicts_what_it_may_reach():
+    evidence = curve(X**-0.5 * (1.0 + 3.0 * X**-0.3))
+    assert evidence.judge(Exponent(-0.5, "x", 0.02)).verdict == OPEN
+    assert evidence.judge(Exponent(0.5, "x", 0.02)).verdict == CONTRADICTED
+
+
+def test_a_withheld_curve_gives_no_verdict():
+    evidence = curve(X**-0.5, withheld="bias is large")
+    found = evidence.judge(Exponent(-0.5, "x"))
+    assert found.verdict == OPEN
+    assert "bias is large" in found.detail
+
+
+def test_a_collapse_is_judged_by_its_largest_deviation():
+    summary = np.array([1.0, 2.0, 4.0])
+    evidence = Collapse(3.0 * summary * [1.0, 1.1, 1.0], {"good": summary, "bad": summary**2}, "y")
+    found = evidence.judge(Proportional("good", 0.1))
+    assert found.verdict == CONFIRMED
+    assert found.measured == pytest.approx(1.1 ** (2 / 3) - 1.0)
+    assert evidence.judge(Proportional("bad", 0.1)).verdict == CONTRADICTED
+    noisy = dataclasses.replace(evidence, error=0.2)
+    assert noisy.judge(Proportional("good", 0.1)).verdict == OPEN
+
+
+@pytest.mark.parametrize(
+    ("law", "verdict"),
+    [
+        (Value(1.0, 0.05), CONFIRMED),
+        (Value(1.03, 0.01), OPEN),
+        (Value(1.2, 0.05), CONTRADICTED),
+        (Value(0.9, side="at_least"), CONFIRMED),
+        (Value(1.0, side="at_least"), OPEN),
+        (Value(1.2, side="at_least"), CONTRADICTED),
+        (Value(1.2, side="at_most"), CONFIRMED),
+        (Value(0.9, side="at_most"), CONTRADICTED),
+    ],
+)
+def test_an_estimate_is_judged_with_its_error(law, verdict):
+    assert Estimate(1.0, "x", error=0.02).judge(law).verdict == verdict
+
+
+def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
+    assert main(["verify", "--quick", "--family", "slips", "--output-dir", str(tmp_path)]) == 0
+    with (tmp_path / "claims.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    document = json.loads((tmp_path / "claims.json").read_text())
+    assert len(rows) == len(document["claims"]) == 3
+    needed = {"claim", "where", "case", "measured", "low", "high", "verdict"}
+    assert needed <= rows[0].keys()
+    for row in rows:
+        assert float(row["low"]) <= float(row["measured"]) <= float(row["high"])
+        assert row["verdict"] in (CONFIRMED, OPEN)
+        assert row["wrong_laws_rejected"] == row["wrong_laws"] != "0"
+    report = (tmp_path / "report.md").read_text()
+    pictures = sorted(path.name for path in tmp_path.glob("*.png"))
+    assert "overview.png" in pictures
+    assert all(f"({name})" in report for name in pictures)
+    assert "slips" in capsys.readouterr().out
+
+
+def test_results_do_not_depend_on_the_threads():
+    one, two = (runner.run(QUICK, ["slips"], threads=n) for n in (1, 2))
+    assert [row.judgement for row in one] == [row.judgement for row in two]
+
+
+def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys):
+    law = Exponent(-0.4, "x")
+    check = Check("planted", "nowhere", "case", curve(X**-0.5), law, {})
+    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [check]])
+    assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 1
+    assert "contradicted: planted (case)" in capsys.readouterr().out
+
+
+def test_evidence_that_rejects_nothing_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys):
+    law = Exponent(-0.5, "x")
+    check = Check("planted", "nowhere", "case", curve(X**-0.5), law, {"the same": law})
+    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [check]])
+    assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 1
+    assert "not rejected: the same" in capsys.readouterr().out
+
+
+def test_an_unknown_family_is_refused_before_any_work(tmp_path, capsys):
+    assert main(["verify", "--family", "nothing", "--output-dir", str(tmp_path / "out")]) == 2
+    assert "family must be one of" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_number_that_is_not_there_is_empty_in_the_files(tmp_path, monkeypatch):
+    (outside,) = runner.FAMILIES["one-pass"](QUICK)[-1]()
+    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [outside]])
+    assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 0
+    (row,) = json.loads((tmp_path / "claims.json").read_text())["claims"]
+    assert row["measured"] is None
+    assert math.isnan(outside.judge().measured)
