@@ -135,7 +135,7 @@ def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
         assert row["wrong_laws_rejected"] == row["wrong_laws"] != "0"
     report = (tmp_path / "report.md").read_text()
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
-    assert "overview.png" in pictures
+    assert "family_slips.png" in pictures
     assert all(f"({name})" in report for name in pictures)
     assert "slips" in capsys.readouterr().out
 

@@ -83,7 +83,7 @@ def collapse_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
     return figure
 
 
-def overview_figure(names: Sequence[str], rows: Sequence[tuple[int, float, float, str]]) -> Figure:
+def overview_figure(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Figure:
     """Measured minus predicted in units of the tolerance; a row is (claim, x, slack, verdict)."""
     with matplotlib.rc_context(RC):
         labels = [fill(name, 58) for name in names]

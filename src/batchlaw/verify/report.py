@@ -7,7 +7,7 @@ import platform
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from batchlaw._version import __version__
 from batchlaw.verify.claim import VERDICTS, Collapse, Curve, Exponent, Proportional, Value
 from batchlaw.verify.run import Row
 from batchlaw.verify.setting import Size
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 # Cases that are worth a picture of their own.
 SEVERAL = 2
@@ -95,14 +98,17 @@ def markdown(rows: Sequence[Row], size: Size, seconds: float, figures: dict[str,
         f"{len(rows)} cases: {total}. batchlaw {__version__}, {seconds:.0f} s.",
         "",
         INTRODUCTION,
-        *(["![all verdicts](overview.png)", ""] if "overview" in figures else []),
         *summary_table(rows),
     ]
-    for claim, cases in by_claim(rows).items():
-        lines += ["", f"## {claim}", "", f"{cases[0].check.where}.", ""]
-        lines += _case_table(cases)
-        if claim in figures:
-            lines += ["", f"![{claim}]({figures[claim]})"]
+    for family, members in by_family(rows).items():
+        lines += ["", f"## {family}"]
+        if family in figures:
+            lines += ["", f"![{family}: all cases]({figures[family]})"]
+        for claim, cases in by_claim(members).items():
+            lines += ["", f"### {claim}", "", f"{cases[0].check.where}.", ""]
+            lines += _case_table(cases)
+            if claim in figures:
+                lines += ["", f"![{claim}]({figures[claim]})"]
     return "\n".join(lines) + "\n"
 
 
@@ -121,11 +127,20 @@ def summary_table(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
+    """Rows grouped by family, in order of appearance."""
+    return _grouped(rows, [row.family for row in rows])
+
+
 def by_claim(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Rows grouped by what they claim, in order of appearance."""
-    groups: dict[str, list[Row]] = {}
-    for row in rows:
-        groups.setdefault(row.check.claim, []).append(row)
+    return _grouped(rows, [row.check.claim for row in rows])
+
+
+def _grouped(rows: Sequence[Row], keys: Sequence[str]) -> dict[str, list[Row]]:
+    groups: dict[str, list[Row]] = {key: [] for key in keys}
+    for key, row in zip(keys, rows, strict=True):
+        groups[key].append(row)
     return groups
 
 
@@ -177,29 +192,29 @@ def _hypotheses(row: Row) -> str:
 
 
 def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
-    """Claim -> file name; one figure a claim with curves or collapses, and the overview."""
+    """Family or claim -> file name of its picture."""
     named = {}
-    groups = by_claim(rows)
-    two_sided = {claim: g for claim, g in groups.items() if math.isfinite(offset(g[0])[0])}
-    dots = [
-        (k, *offset(row), row.judgement.verdict)
-        for k, cases in enumerate(two_sided.values())
-        for row in cases
-    ]
-    if dots:
-        named["overview"] = "overview.png"
-        plots.save(plots.overview_figure(list(two_sided), dots), files.path(named["overview"]))
-    for k, (claim, cases) in enumerate(groups.items()):
+    for family, members in by_family(rows).items():
+        figure = _overview(members)
+        if figure is not None:
+            named[family] = f"family_{family}.png"
+            plots.save(figure, files.path(named[family]))
+    for k, (claim, cases) in enumerate(by_claim(rows).items()):
         checks = [row.check for row in cases]
         kinds = {type(check.evidence) for check in checks}
-        if len(cases) < SEVERAL:
+        if len(cases) < SEVERAL or kinds not in ({Curve}, {Collapse}):
             continue
-        if kinds == {Curve}:
-            figure = plots.slopes_figure(claim, checks)
-        elif kinds == {Collapse}:
-            figure = plots.collapse_figure(claim, checks)
-        else:
-            continue
+        draw = plots.slopes_figure if kinds == {Curve} else plots.collapse_figure
         named[claim] = f"claim_{k + 1:02d}.png"
-        plots.save(figure, files.path(named[claim]))
+        plots.save(draw(claim, checks), files.path(named[claim]))
     return named
+
+
+def _overview(rows: Sequence[Row]) -> Figure | None:
+    """Every case of the claims that are two-sided."""
+    placed = [(row.check.claim, *offset(row), row.judgement.verdict) for row in rows]
+    shown = [place for place in placed if math.isfinite(place[1])]
+    names = list(dict.fromkeys(place[0] for place in shown))
+    if not names:
+        return None
+    return plots.overview_figure(names, [(names.index(name), *rest) for name, *rest in shown])
