@@ -48,6 +48,8 @@ bench: .venv/.base  ## speed ratios and errors of approximations, each measured 
 	$(BIN)/python benchmarks/approximations.py
 	$(BIN)/python benchmarks/mean_field_limits.py
 	$(BIN)/python benchmarks/bound_tightness.py
+	$(BIN)/python benchmarks/laws_cost.py
+	$(BIN)/python benchmarks/decay_levels.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -24,6 +24,7 @@ from batchlaw.verify.setting import (
     Task,
     horizons,
     named,
+    parts,
     peak_rate,
     step_grid,
     wide_problem,
@@ -123,16 +124,12 @@ def _separation(size: Size, a: float, b: float) -> list[Check[Any]]:
             + ("stays" if law is stays else "falls like the decay time^(1/a - 1)"),
             "section 3, two horizons; theorems 1 and 2",
             named(a, b, A=f"{gamma * 0.6 * size.longest:.3g}"),
-            Curve({TAU: times}, _values(risks, part), name, DECADE),
+            Curve({TAU: times}, parts(risks, part), name, DECADE),
             law,
             wrong_exponents(law) if law is stays else {"the horizon is the other one": stays},
         )
         for name, risks, part, law in curves
     ]
-
-
-def _values(risks: list[Any], part: str) -> FloatArray:
-    return np.array([float(getattr(risk, part)) for risk in risks])
 
 
 def _same_mass(steps: int, peak: float, decay_time: float) -> FloatArray:

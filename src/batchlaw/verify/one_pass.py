@@ -14,7 +14,6 @@ from batchlaw.laws import one_pass_law
 from batchlaw.nodes import power_sum_after, truncation_nodes
 from batchlaw.problem import Problem
 from batchlaw.rates import wsd
-from batchlaw.risk import Risk
 from batchlaw.verify.claim import Check, Curve, Exponent, NoLaw, OutsideRegime, wrong_exponents
 from batchlaw.verify.setting import (
     DECADE,
@@ -30,6 +29,7 @@ from batchlaw.verify.setting import (
     hypotheses,
     named,
     outside,
+    parts,
     peak_rate,
     step_grid,
     wide_problem,
@@ -73,10 +73,10 @@ def _terms(
     risks = [one_pass_risk(problem, wsd(int(t), gamma), np.ones(t)) for t in T]
     case = named(a, b, T=f"{size.longest:.0e}", B=1)
     x = horizons(T, gamma)
-    bias = Curve(x, _part(risks, "bias"), "bias", DECADE)
-    noise = Curve(x, _part(risks, "variance_noise"), "variance from label noise", DECADE)
+    bias = Curve(x, parts(risks, "bias"), "bias", DECADE)
+    noise = Curve(x, parts(risks, "variance_noise"), "variance from label noise", DECADE)
     share = float(risks[-1].bias) / problem.noise_variance
-    total = Curve(x, _part(risks, "variance"), "variance", DECADE, withheld=large_bias(share))
+    total = Curve(x, parts(risks, "variance"), "variance", DECADE, withheld=large_bias(share))
     bias_law = Exponent((1.0 - b) / a, LEARNING, 0.02, MEMORY)
     noise_law = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
     return [
@@ -115,10 +115,6 @@ def large_bias(share: float) -> str:
     if share <= SMALL_BIAS:
         return ""
     return f"bias is {share:.0%} of s2 at the largest size, above {SMALL_BIAS:.0%}"
-
-
-def _part(risks: list[Risk], name: str) -> FloatArray:
-    return np.array([float(getattr(risk, name)) for risk in risks])
 
 
 def _cutoff(size: Size, a: float) -> list[Check[Any]]:
@@ -166,7 +162,7 @@ def _noise(a: float, sketch: float, steps: IntArray, peak: float) -> FloatArray:
         nodes.eigenvalues, np.zeros_like(nodes.eigenvalues), 1.0, nodes.multiplicity
     )
     risks = [one_pass_risk(problem, wsd(int(t), peak), np.ones(t)) for t in steps]
-    return _part(risks, "variance_noise")
+    return parts(risks, "variance_noise")
 
 
 def _halved(x: FloatArray, ratio: FloatArray) -> float:

@@ -13,7 +13,6 @@ from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.laws import multi_pass_law
 from batchlaw.problem import Problem
 from batchlaw.rates import wsd
-from batchlaw.risk import Risk
 from batchlaw.verify.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
 from batchlaw.verify.one_pass import large_bias
 from batchlaw.verify.setting import (
@@ -24,6 +23,7 @@ from batchlaw.verify.setting import (
     Task,
     hypotheses,
     named,
+    parts,
     peak_rate,
     step_grid,
     wide_problem,
@@ -66,7 +66,7 @@ def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
             "GD bias ~ (gamma L)^((1-b)/a)",
             "theorem 2; lemma gd-bias-source (D.2)",
             case,
-            Curve(x, _part(risks, "bias"), "GD bias", DECADE),
+            Curve(x, parts(risks, "bias"), "GD bias", DECADE),
             bias,
             wrong_exponents(bias),
             said,
@@ -75,7 +75,7 @@ def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
             "GD variance ~ (gamma L)^(1/a)/N",
             "theorem 2; lemma gd-var-source (E.2)",
             case,
-            Curve(x, _part(risks, "variance"), "GD variance", DECADE),
+            Curve(x, parts(risks, "variance"), "GD variance", DECADE),
             variance,
             wrong_exponents(variance),
             said,
@@ -102,7 +102,7 @@ def _fluctuation(size: Size, a: float, b: float) -> list[Check[Any]]:
     share = float(np.max(risks[-1].bias)) / problem.noise_variance
     curve = Curve(
         _horizons(L, gamma),
-        _part(risks, "fluctuation"),
+        parts(risks, "fluctuation"),
         "fluctuation",
         DECADE,
         withheld=large_bias(share),
@@ -133,7 +133,7 @@ def _in_samples() -> list[Check[Any]]:
             "GD variance ~ 1/N",
             "theorem 2; lemma gd-var-source (E.2)",
             named(a, b, L=rates.size),
-            Curve({"N": N.astype(float)}, _part(risks, "variance"), "GD variance"),
+            Curve({"N": N.astype(float)}, parts(risks, "variance"), "GD variance"),
             law,
             wrong_exponents(law),
         )
@@ -151,7 +151,7 @@ def _drawn_gradient_descent(size: Size) -> list[Check[Any]]:
     ]
     checks = []
     for part in ("bias", "variance"):
-        ratio = _part(drawn, part) / float(getattr(expected, part))
+        ratio = parts(drawn, part) / float(getattr(expected, part))
         error = float(ratio.std(ddof=1) / math.sqrt(ratio.size))
         checks.append(
             Check(
@@ -205,7 +205,3 @@ def _gap(samples: IntArray, fluctuation: FloatArray, case: str) -> Check[Any]:
         Exponent(0.0, "log N", 0.1),
         {"log N": Exponent(1.0, "log N", 0.1), "sqrt(log N)": Exponent(0.5, "log N", 0.1)},
     )
-
-
-def _part(risks: list[Risk], name: str) -> FloatArray:
-    return np.array([float(np.max(getattr(risk, name))) for risk in risks])

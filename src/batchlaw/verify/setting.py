@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -13,6 +13,7 @@ import numpy as np
 from batchlaw._check import FloatArray, IntArray
 from batchlaw.laws import Law
 from batchlaw.problem import Problem
+from batchlaw.risk import Risk
 from batchlaw.verify.claim import Check
 
 # One piece of work: gives the checks of one case or a few that share their numbers.
@@ -122,3 +123,8 @@ def named(a: float, b: float | None = None, **more: object) -> str:
     """A case in words."""
     exponents = f"a = {a:g}" if b is None else f"a = {a:g}, b = {b:g}"
     return ", ".join([exponents, *(f"{name} = {value}" for name, value in more.items())])
+
+
+def parts(risks: Sequence[Risk], name: str) -> FloatArray:
+    """One part of every risk, as an array."""
+    return np.array([float(np.max(getattr(risk, name))) for risk in risks])
