@@ -80,3 +80,12 @@ def test_noise_alone_is_not_taken_for_drift():
 def test_bad_curves_are_refused_in_one_line(x, y, words):
     with pytest.raises(ValueError, match=words):
         fit_slope(x, y)
+
+
+def test_drift_is_tested_however_wide_the_window_is():
+    bent = X**-0.5 * np.exp(0.05 * np.log(X / X[0]) ** 2)
+    slopes = [
+        fit_slope(X, bent, width=share * math.log(X[-1] / X[0])) for share in (0.5, 0.75, 1.0)
+    ]
+    assert min(slope.drift for slope in slopes) > 0.3
+    assert all(slope.drift == pytest.approx(slopes[0].drift) for slope in slopes)

@@ -195,3 +195,24 @@ def test_bad_options_of_the_command_are_one_line(options, message, capsys):
     err = capsys.readouterr().err
     assert message in err
     assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: by_law(2.0, 1.5, 0, 0.05), "sketch must be at least 1.0, got 0"),
+        (lambda: by_law(2.0, 1.5, "x", 0.05), "sketch must be a number"),
+        (lambda: by_law(2.0, 1.5, 64, 0.05, bias=-1.0), "constant of the bias must be above 0"),
+        (lambda: by_law(2.0, 1.5, 64, 0.05)(1, 1.0), "steps must be a whole number of at least 3"),
+        (lambda: horizon_exponent(2.0, -1.0), "b must be above 1"),
+        (lambda: exact(bl.Problem.from_spectrum([1.0], [1.0], 1.0), -1.0), "peak must be above 0"),
+    ],
+)
+def test_bad_numbers_are_refused_in_one_line(call, words):
+    with pytest.raises(ValueError, match=words):
+        call()
+
+
+def test_a_run_without_bias_never_saturates():
+    model = exact(bl.Problem.from_spectrum([1.0], [1.0], 1.0), 0.9)
+    assert saturation_batch(model, 2000) == math.inf

@@ -11,8 +11,10 @@ from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw.risk import jackknife
 
-# Points that a slope needs; two windows share at most half of theirs.
-FEWEST = 3
+# Points of a curve, and of one window inside its edges.
+FEWEST, FEWEST_INSIDE = 6, 2
+# Windows for the eye.
+SHOWN = 7
 # Standard errors on either side of an interval.
 SPREAD = 2.0
 
@@ -29,9 +31,10 @@ class Slope:
         Jackknife standard error over the draws; 0 for one exact curve.
     drift
         How far the slope moved from the window before to the last one, as far as the errors
-        of the two do not explain it. A slope that goes on moving has not settled.
+        of the two do not explain it. A slope that goes on moving has not settled. The two
+        never overlap: where the slope's own window is wider, they are the halves of the range.
     where, local
-        Centres of the windows and the slope in each, for the eye.
+        Centres of the drift's windows and the slope in each, for the eye.
     """
 
     value: float
@@ -81,30 +84,37 @@ def fit_slope(x: ArrayLike, y: ArrayLike, *, width: float | None = None) -> Slop
         Positive; one row a draw.
     """
     points = _check.vector("x", x, positive=True)
-    if points.size < 2 * FEWEST or (np.diff(points) <= 0.0).any():
-        raise ValueError(f"x must be at least {2 * FEWEST} increasing numbers, got {points.size}")
+    if points.size < FEWEST or (np.diff(points) <= 0.0).any():
+        raise ValueError(f"x must be at least {FEWEST} increasing numbers, got {points.size}")
     curves = np.atleast_2d(np.asarray(y, dtype=np.float64))
     if curves.shape[-1] != points.size or not (curves > 0.0).all():
         raise ValueError(f"y must be positive, one for each of {points.size} x")
-    ends = np.log(points[[0, -1]])
-    width = float(0.5 * (ends[1] - ends[0])) if width is None else width
-    centres = np.linspace(ends[0] + 0.5 * width, ends[1] - 0.5 * width, 2 * FEWEST + 1)
+    low, high = np.log(points[[0, -1]])
+    half = 0.5 * (high - low)
+    width = half if width is None else _check.real("width", width, above=0.0)
+    narrow = min(width, half)
+    # Centres of the slope's window, and of the two that are compared for drift.
+    last, after, before = high - 0.5 * width, high - 0.5 * narrow, high - 1.5 * narrow
     mean = curves.mean(axis=0)
-    local = np.array([_slope_of(points, mean, at, width) for at in centres])
-    before = max(ends[1] - 1.5 * width, centres[0])
-    moved = float(local[-1] - _slope_of(points, mean, before, width))
+    moved = _slope_of(points, mean, after, narrow) - _slope_of(points, mean, before, narrow)
     error = drift_error = 0.0
     if curves.shape[0] > 1:
         left_out = (curves.sum(axis=0) - curves) / (curves.shape[0] - 1)
-        last = local_slope(points, left_out, float(centres[-1]), width)
-        first = local_slope(points, left_out, float(before), width)
-        error, drift_error = float(jackknife(last)), float(jackknife(last - first))
-    drift = max(abs(moved) - SPREAD * drift_error, 0.0)
-    return Slope(float(local[-1]), error, drift, np.exp(centres), local)
+        error = float(jackknife(local_slope(points, left_out, last, width)))
+        later = local_slope(points, left_out, after, narrow)
+        drift_error = float(jackknife(later - local_slope(points, left_out, before, narrow)))
+    centres = np.linspace(low + 0.5 * narrow, after, SHOWN)
+    return Slope(
+        _slope_of(points, mean, last, width),
+        error,
+        max(abs(moved) - SPREAD * drift_error, 0.0),
+        np.exp(centres),
+        np.array([_slope_of(points, mean, at, narrow) for at in centres]),
+    )
 
 
 def _slope_of(x: FloatArray, y: FloatArray, at: float, width: float) -> float:
     inside = np.abs(np.log(x) - at) < 0.5 * width
-    if inside.sum() < FEWEST - 1:
-        raise ValueError(f"a window needs at least {FEWEST - 1} points, got {inside.sum()}")
+    if inside.sum() < FEWEST_INSIDE:
+        raise ValueError(f"a window needs at least {FEWEST_INSIDE} points, got {inside.sum()}")
     return float(local_slope(x, y, at, width))

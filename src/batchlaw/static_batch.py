@@ -22,6 +22,8 @@ from batchlaw.joint import FEWEST, Shape
 from batchlaw.problem import Problem
 from batchlaw.rates import wsd
 
+SMALLEST_SHARE = 1e-9
+LARGEST_BATCH = 1e9
 # A search over horizons stops where its bracket is this narrow; the valley is flat there.
 NARROW = 1.002
 
@@ -89,12 +91,15 @@ def by_law(
     """
     a, b = _check.real("a", a, above=1.0), _check.real("b", b, above=1.0)
     gamma = _check.real("peak", peak, above=0.0)
+    M = _check.real("sketch", sketch, at_least=1.0)
+    bias = _check.real("constant of the bias", bias, above=0.0)
+    variance = _check.real("constant of the variance", variance, above=0.0)
 
     def parts(steps: int, batch: float) -> Parts:
-        time = steps / math.log(steps)
-        directions = min(sketch, (gamma * time) ** (1.0 / a))
+        time = steps / math.log(_check.count("steps", steps, minimum=3))
+        directions = min(M, (gamma * time) ** (1.0 / a))
         return Parts(
-            sketch ** (1.0 - b),
+            M ** (1.0 - b),
             bias * (gamma * steps) ** ((1.0 - b) / a),
             variance * directions / (time * batch),
         )
@@ -104,6 +109,7 @@ def by_law(
 
 def exact(problem: Problem, peak: float, *, shape: Shape = wsd) -> Model:
     """The exact one-pass risk as a model; ``shape`` makes the rates of a horizon."""
+    peak = _check.real("peak", peak, above=0.0)
 
     def parts(steps: int, batch: float) -> Parts:
         risk = one_pass_risk(problem, shape(steps, peak), np.full(steps, batch))
@@ -118,7 +124,7 @@ def horizon_exponent(a: float, b: float) -> float:
     The bias falls like T^(-(b-1)/a) and the variance rises like T^(1/a)/N; they meet at
     T^(b/a) ~ N. For b < a that lies beyond N: single samples are best.
     """
-    return min(1.0, a / b)
+    return min(1.0, _check.real("a", a, above=1.0) / _check.real("b", b, above=1.0))
 
 
 def best_batch(model: Model, samples: int, *, points: int = 25) -> Choice:
@@ -167,20 +173,24 @@ def saturation_batch(model: Model, steps: int, *, share: float = 0.1) -> float:
     """The batch from which a run of T updates gains little: variance = share of the rest.
 
     The smallest B (a real number, at least 1) at which the variance is at most ``share`` times
-    approximation + bias, to 1e-6. Neither of these depends on B, and the variance falls with it.
+    approximation + bias, to 1e-6; infinite past 10^9, where there is nothing left to compare
+    with. Neither of these depends on B, and the variance falls with it.
     """
-    share = _check.real("share", share, above=0.0)
+    share = _check.real("share", share, at_least=SMALLEST_SHARE)
     T = _check.count("steps", steps, minimum=FEWEST)
 
     def over(batch: float) -> float:
         parts = model(T, batch)
-        return parts.variance / (share * (parts.approximation + parts.bias))
+        rest = share * (parts.approximation + parts.bias)
+        return parts.variance / rest if rest > 0.0 else math.inf
 
     if over(1.0) <= 1.0:
         return 1.0
     low = high = 1.0
     while over(high) > 1.0:
         low, high = high, 4.0 * high
+        if high > LARGEST_BATCH:
+            return math.inf
     while high > low * (1.0 + 1e-6):
         middle = math.sqrt(low * high)
         low, high = (middle, high) if over(middle) > 1.0 else (low, middle)

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from batchlaw import _check
 from batchlaw._version import __version__
 from batchlaw.bounds import Condition
 from batchlaw.cli.inputs import (
@@ -77,7 +78,7 @@ def law(
         raise ValueError(f"law takes one schedule, got {batches.batches!r}")
     a, b, sketch, at = law_problem(problem)
     setting = wsd_setting(rates)
-    N = 512 if samples is None else samples
+    N = 512 if samples is None else _check.count("samples", samples, minimum=2)
     kappa = influence(at, wsd(**setting))
     cap = N if reuse and not replacement else None
     (sizes,) = batches.build(kappa, cap).values()

@@ -11,6 +11,7 @@ import numpy as np
 from cyclopts import Parameter
 
 from batchlaw import static_batch as questions
+from batchlaw._files import OutputDirectory
 from batchlaw._version import __version__
 from batchlaw.cli.inputs import ProblemOptions, Whole
 from batchlaw.cli.law import law_problem
@@ -22,6 +23,8 @@ from batchlaw.static_batch import Choice, Model
 # The figure also shows this many times fewer samples, and horizons between these.
 FEWER = (100, 10, 1)
 HORIZONS = 7
+# Exact risks of so many updates take seconds each.
+MOST = 10**7
 
 
 def static_batch(
@@ -53,6 +56,9 @@ def static_batch(
     """
     if plot is not None and plot.suffix not in (".png", ".pdf"):
         raise ValueError(f"plot must end in .png or .pdf, got {str(plot)!r}")
+    if samples > MOST:
+        raise ValueError(f"samples must be at most {MOST:g} for exact risks, got {samples}")
+    output = None if plot is None else OutputDirectory(plot.parent)
     a, b, sketch, at = law_problem(problem)
     models = {
         "law": questions.by_law(a, b, sketch, gamma),
@@ -61,8 +67,9 @@ def static_batch(
     rows = {name: _answers(model, samples, share) for name, model in models.items()}
     steps = rows["exact"]["best"].steps
     found = questions.saturation(at, models["law"], steps, gamma, share=share)
-    if plot is not None:
-        _draw(plot, at, models, samples, gamma, share)
+    if plot is not None and output is not None:
+        with output.transaction() as files:
+            _draw(files.path(plot.name), at, models, samples, gamma, share)
     if json_:
         document = {name: {k: asdict(v) for k, v in row.items()} for name, row in rows.items()}
         print(json.dumps(document | {"saturation": asdict(found)} | _setting(at), indent=2))

@@ -194,7 +194,9 @@ class Estimate:
 
 @dataclass(frozen=True)
 class NoLaw:
-    """Where no law applies."""
+    """Where no law applies; ``expected`` where the case was chosen to show that."""
+
+    expected: bool
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from batchlaw.verify import (
     sketches,
     slips,
 )
-from batchlaw.verify.claim import CONTRADICTED, Check, Judgement
+from batchlaw.verify.claim import CONTRADICTED, Check, Judgement, NoLaw
 from batchlaw.verify.setting import Size, Task
 
 FAMILIES: dict[str, Callable[[Size], Sequence[Task]]] = {
@@ -45,8 +45,11 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """A contradicted law, or evidence that would let a wrong one pass."""
-        return self.judgement.verdict == CONTRADICTED or not all(self.rejected.values())
+        """A contradicted law, evidence that would let a wrong one pass, or none where some should
+        be: a case that unexpectedly lies outside the law's regime."""
+        law = self.check.law
+        lost = isinstance(law, NoLaw) and not law.expected
+        return lost or self.judgement.verdict == CONTRADICTED or not all(self.rejected.values())
 
 
 def run(
@@ -73,7 +76,9 @@ def run(
 
 def tasks(size: Size, families: Iterable[str] | None = None) -> list[tuple[str, Task]]:
     """What there is to do: (family, task)."""
-    names = list(FAMILIES) if families is None else list(families)
+    names = list(FAMILIES) if families is None else list(dict.fromkeys(families))
+    if not names:
+        raise ValueError(f"at least one family is needed, of {', '.join(FAMILIES)}")
     for name in names:
         _check.choice("family", name, tuple(FAMILIES))
     return [(name, task) for name in names for task in FAMILIES[name](size)]

@@ -88,17 +88,20 @@ def peak_rate(problem: Problem, rate: float = RATE) -> float:
 def outside(law: Law) -> tuple[str, ...]:
     """Why a law's exponents should not be fitted here: failed hypotheses, or saturation.
 
-    The largest sample's norm is left out: at a fixed rate no large dataset keeps it small,
-    and ``hypotheses`` reports it.
+    The bias alone has no lower bound long before the variance saturates. The largest sample's
+    norm is left out: at a fixed rate no large dataset keeps it small, and ``hypotheses``
+    reports it.
     """
     failed = [
         f"{c.name} fails: {c.measured:.4g} against {c.limit:.4g}"
         for c in law.conditions
         if c.verdict == "fails" and "max ||z_i||" not in c.name
     ]
-    if law.regime != "unsaturated":
-        reach = law.bias_alone
-        failed.append(f"{law.regime}: A^(1/a) is {reach.measured:.4g}, M is {reach.limit:.4g}")
+    bias = law.bias_alone
+    if bias.verdict != "holds":
+        failed.append(
+            f"saturated, {bias.name} {bias.verdict}: {bias.measured:.4g}, {bias.limit:.4g}"
+        )
     return tuple(failed)
 
 
@@ -117,6 +120,14 @@ def horizons(steps: IntArray, peak: float) -> dict[str, FloatArray]:
     """gamma T and gamma T/log T."""
     T = steps.astype(np.float64)
     return {LEARNING: peak * T, MEMORY: peak * T / np.log(T)}
+
+
+def fewest_samples(mass: float) -> int:
+    """N with gamma L log N = N/3: the least reuse-free dataset for which that hypothesis holds."""
+    samples = 3.0 * mass
+    for _ in range(60):
+        samples = 3.0 * mass * math.log(max(samples, 3.0))
+    return math.ceil(samples)
 
 
 def named(a: float, b: float | None = None, **more: object) -> str:
