@@ -138,7 +138,7 @@ def test_bad_arguments_of_static_batches_are_named(rough):
     model = exact(rough, 0.05)
     with pytest.raises(ValueError, match="samples must be a whole number of at least 10, got 9"):
         best_batch(model, 9)
-    with pytest.raises(ValueError, match="share must be above 0.0, got 0"):
+    with pytest.raises(ValueError, match="share must be at least 1e-09, got 0"):
         saturation_batch(model, 100, share=0)
     with pytest.raises(ValueError, match="share must be above 0.0, got -1"):
         largest_harmless_batch(model, 100, share=-1)
