@@ -46,12 +46,14 @@ def slopes_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
                         slope.where, slope.local - law.value, style, color=colour, linewidth=width
                     )
         law = checks[0].law
-        left.set(xscale="log", xlabel=law.against, ylabel="value / law, 1 at the largest size")
-        right.axhspan(-law.tolerance, law.tolerance, color="#DDDDDD", zorder=0)
+        left.set(xscale="log", xlabel=law.against, ylabel="value / law (1 at the last)")
+        least = min(check.law.tolerance for check in checks)
+        right.axhspan(-least, least, color="#DDDDDD", zorder=0)
         right.axhline(0.0, color="black", linewidth=0.8)
-        right.set(xscale="log", xlabel=law.against, ylabel="local slope minus the law's exponent")
+        right.set(xscale="log", xlabel=law.against, ylabel="local slope minus law")
         if law.rival is not None:
-            right.set_title(f"dashed: against {law.rival}; grey: tolerance", fontsize=8)
+            right.set_xlabel(f"{law.against}; dashed: {law.rival}")
+        right.set_title("grey: tolerance", fontsize=8)
         figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
