@@ -43,6 +43,7 @@ ORDER = [
     "simulate",
     "fit",
     "plots",
+    "sweep",
     "paper",
     "verify",
     "cli",

@@ -1,0 +1,179 @@
+"""Results in one SQLite file: one row a cell, there for good once it is acknowledged.
+
+A cell is a flat mapping of names to numbers, texts or lists of them: all that its result
+depends on. Its key is a hash of that content and of the code's numerical version, so a second
+run finds what the first one computed, and a change of the numerics finds nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+Cell = Mapping[str, Any]
+
+# Rises whenever a solver's or simulator's numbers change for the same cell.
+NUMERICS = 1
+SCHEMA = 1
+DONE, FAILED = "done", "failed"
+
+_TABLE = """
+create table if not exists cells (
+    key text primary key,
+    status text not null check (status in ('done', 'failed')),
+    cell text not null,
+    result text not null,
+    seconds real not null
+) without rowid
+"""
+
+
+@dataclass(frozen=True)
+class Stored:
+    """One row: a cell, whether it was done or failed, and its result or the reason."""
+
+    key: str
+    status: str
+    cell: dict[str, Any]
+    result: dict[str, Any]
+    seconds: float
+
+
+def cell_key(cell: Cell) -> str:
+    """Content hash of a cell; the order of its names does not matter."""
+    try:
+        text = json.dumps(dict(cell), sort_keys=True, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a cell must hold finite numbers, texts and lists: {error}") from None
+    return hashlib.sha256(f"{NUMERICS}\n{text}".encode()).hexdigest()
+
+
+class Store:
+    """The file, open for one writer at a time; ``read_only`` for any number of readers.
+
+    Every ``put`` is a transaction of its own. When it returns the row is on disk: a killed
+    process loses nothing that was acknowledged, and leaves nothing half written.
+    """
+
+    def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
+        self.path = Path(path)
+        self._lock = None if read_only else _lock(self.path)
+        try:
+            self._database = _connect(self.path, read_only)
+            self._check_schema(read_only)
+        except (sqlite3.Error, ValueError) as error:
+            self._release()
+            if isinstance(error, ValueError):
+                raise
+            raise ValueError(f"{self.path} must be a file of results: {error}") from None
+
+    def _check_schema(self, read_only: bool) -> None:
+        found = self._database.execute("pragma user_version").fetchone()[0]
+        if found == 0 and not read_only:
+            self._database.execute(_TABLE)
+            self._database.execute(f"pragma user_version = {SCHEMA}")
+        elif found != SCHEMA:
+            raise ValueError(f"{self.path} must have layout {SCHEMA} of results, got {found}")
+
+    def put(self, cell: Cell, result: Mapping[str, Any], seconds: float) -> None:
+        """Store a result; the row is on disk when this returns."""
+        self._insert(cell, DONE, result, seconds)
+
+    def put_failure(self, cell: Cell, reason: str, seconds: float) -> None:
+        """Store that a cell failed, and why."""
+        self._insert(cell, FAILED, {"reason": reason}, seconds)
+
+    def _insert(self, cell: Cell, status: str, result: Mapping[str, Any], seconds: float) -> None:
+        row = (
+            cell_key(cell),
+            status,
+            json.dumps(dict(cell), sort_keys=True),
+            json.dumps(dict(result), allow_nan=True),
+            seconds,
+        )
+        try:
+            self._database.execute("insert or replace into cells values (?, ?, ?, ?, ?)", row)
+        except sqlite3.Error as error:
+            raise OSError(f"{self.path} can't take more results: {error}") from None
+
+    def get(self, cell: Cell) -> Stored | None:
+        """The row of a cell, if there is one."""
+        found = self._database.execute("select * from cells where key = ?", (cell_key(cell),))
+        row = found.fetchone()
+        return None if row is None else _stored(row)
+
+    def missing(self, cells: Iterable[Cell], *, retry_failed: bool = False) -> Iterator[Cell]:
+        """Cells without a row, in order, as they are asked for."""
+        for cell in cells:
+            row = self.get(cell)
+            if row is None or (retry_failed and row.status == FAILED):
+                yield cell
+
+    def rows(self) -> Iterator[Stored]:
+        """All rows by key: the same order however they were computed."""
+        for row in self._database.execute("select * from cells order by key"):
+            yield _stored(row)
+
+    def __len__(self) -> int:
+        return int(self._database.execute("select count(*) from cells").fetchone()[0])
+
+    def close(self) -> None:
+        """Finish the log and let go of the file."""
+        self._database.close()
+        self._release()
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _stored(row: tuple[str, str, str, str, float]) -> Stored:
+    key, status, cell, result, seconds = row
+    return Stored(key, status, json.loads(cell), json.loads(result), seconds)
+
+
+def _lock(path: Path) -> Any:
+    """The right to write: held by the open file, so a killed holder gives it up."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = path.with_name(path.name + ".lock").open("w")
+    except OSError as error:
+        raise ValueError(f"{path} must be writable: {error.strerror}") from None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise ValueError(f"{path} must have one writer: another run is using it") from None
+    return file
+
+
+def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
+    if read_only:
+        if not path.exists():
+            raise ValueError(f"{path} must exist to be read")
+        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
+    else:
+        # Autocommit: a row is a transaction. The log is synced at every one of them.
+        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+        database.execute("pragma journal_mode = wal")
+        database.execute("pragma synchronous = full")
+    return database
