@@ -40,7 +40,7 @@ lint: .venv/.dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.base  ## speed ratios and errors of approximations, each measured in one run
+bench: .venv/.dev  ## speed ratios and errors of approximations, each measured in one run
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/huge_sketch.py
 	$(BIN)/python benchmarks/exact_cost.py
@@ -48,6 +48,7 @@ bench: .venv/.base  ## speed ratios and errors of approximations, each measured 
 	$(BIN)/python benchmarks/approximations.py
 	$(BIN)/python benchmarks/mean_field_limits.py
 	$(BIN)/python benchmarks/bound_tightness.py
+	$(BIN)/python benchmarks/sampler_overhead.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis
