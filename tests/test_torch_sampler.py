@@ -51,6 +51,8 @@ def run(batches, ranks, updates, state=None, ahead=0, **options):
     shares = [take(sampler, updates, ahead) for sampler in samplers]
     states = [sampler.state_dict() for sampler in samplers]
     assert all(each == states[0] for each in states)
+    work = [[len(share) for share in rank] for rank in shares]
+    assert all(each == work[0] for each in work)
     return [flat(parts) for parts in zip(*shares, strict=True)], states[0]
 
 
