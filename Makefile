@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch]'
 	@touch $@
 
 setup: .venv/.base  ## make .venv with batchlaw in it
@@ -40,7 +40,7 @@ lint: .venv/.dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: .venv/.base  ## speed ratios and errors of approximations, each measured in one run
+bench: .venv/.dev  ## speed ratios and errors of approximations, each measured in one run
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/huge_sketch.py
 	$(BIN)/python benchmarks/exact_cost.py
@@ -50,6 +50,7 @@ bench: .venv/.base  ## speed ratios and errors of approximations, each measured 
 	$(BIN)/python benchmarks/bound_tightness.py
 	$(BIN)/python benchmarks/laws_cost.py
 	$(BIN)/python benchmarks/decay_levels.py
+	$(BIN)/python benchmarks/sampler_overhead.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,6 +1,7 @@
 """The shape of the house: public names, the direction of imports, what loads with what."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,7 @@ ORDER = [
     "horizon",
     "export",
     "preflight",
+    "torch_support",
     "simulate",
     "fit",
     "plots",
@@ -79,6 +81,12 @@ def test_only_plots_imports_matplotlib():
     assert {path.parent.name for path in users} == {"plots"}
 
 
+def test_only_torch_support_imports_torch():
+    pattern = re.compile(r"^\s*(import|from) torch\b", re.MULTILINE)
+    users = [p for p in SOURCE.rglob("*.py") if pattern.search(p.read_text())]
+    assert {path.parent.name for path in users} == {"torch_support"}
+
+
 def test_public_names_are_pinned():
     assert sorted(bl.__all__) == sorted(
         [
@@ -114,10 +122,10 @@ def test_public_names_are_pinned():
     assert not modules & set(bl.__all__)
 
 
-def test_importing_the_package_loads_no_pictures_and_no_command_line():
+def test_importing_the_package_loads_no_pictures_no_torch_and_no_command_line():
     code = (
         "import sys, batchlaw; "
-        "print([m for m in ('matplotlib', 'cyclopts', 'rich') if m in sys.modules])"
+        "print([m for m in ('matplotlib', 'cyclopts', 'rich', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

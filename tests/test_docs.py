@@ -58,3 +58,19 @@ def test_the_python_of_the_readme_runs(capsys):
     for number in shown:
         digits = len(number.partition(".")[2])
         assert any(f"{float(word):.{digits}f}" == number for word in printed), number
+
+
+def test_the_training_loop_runs_and_resumes_to_the_same_weights(tmp_path, monkeypatch):
+    import torch
+
+    page = (ROOT / "docs" / "training.md").read_text()
+    (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    runs = [{}, {}]
+    for run in runs:  # the second starts from the first one's last checkpoint
+        exec(compile(block, "training.md", "exec"), run)
+        assert run["sampler"].updates == 60
+        saved = torch.load("checkpoint.pt", weights_only=True)
+        assert saved["sampler"]["updates"] == saved["rates"]["updates"] == 50
+    first, second = (run["model"].state_dict() for run in runs)
+    assert all(torch.equal(first[name], second[name]) for name in first)

@@ -1,0 +1,132 @@
+"""PlanRates: the learning rates of a plan, at the update where the sampler is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch import Tensor
+from torch.optim import Optimizer
+from torch.optim.lr_scheduler import LRScheduler
+
+from batchlaw import _check
+from batchlaw.plan_file import Plan
+from batchlaw.torch_support.plan_sampler import PlanSampler, digest
+
+
+class PlanRates(LRScheduler):
+    """A learning-rate scheduler: update t runs at the plan's rate t, times the group's scale.
+
+    Call ``step()`` once an update, after the optimizer's. The optimizer's own rate is replaced.
+
+    Parameters
+    ----------
+    optimizer
+        Whose rates are set.
+    plan
+        A Plan, or the (T,) rates of the updates.
+    sampler
+        The sampler of the same run. Each step and each state is refused where the two have
+        counted different updates, as is a sampler of another plan.
+    scales
+        One factor a parameter group; needed where the groups start at different rates.
+    """
+
+    def __init__(
+        self,
+        optimizer: Optimizer,
+        plan: Plan | ArrayLike,
+        *,
+        sampler: PlanSampler | None = None,
+        scales: Sequence[float] | None = None,
+    ) -> None:
+        self.rates = _check.vector("rates", plan.rates if isinstance(plan, Plan) else plan)
+        self.scales = _check_scales(optimizer, scales)
+        if sampler is not None:
+            _refuse_another_plan(plan, self.rates.size, sampler)
+        self.sampler = sampler
+        super().__init__(optimizer)
+
+    @property
+    def updates(self) -> int:
+        """Updates done: the next one runs at ``rates[updates]``."""
+        return int(self.last_epoch)
+
+    def get_lr(self) -> list[float | Tensor]:
+        """Rates of the groups for the next update; after the last, those of the last."""
+        rate = float(self.rates[min(self.updates, self.rates.size - 1)])
+        return [rate * scale for scale in self.scales]
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go to the rate of the next update."""
+        if epoch is not None:
+            raise ValueError(f"step must be called without an epoch, got {epoch}")
+        if self.updates >= self.rates.size:
+            raise ValueError(f"step must be called at most {self.rates.size} times, once an update")
+        if self.updates >= 0:  # the constructor's own call brings it to 0
+            self._refuse_another_position(self.updates + 1)
+        super().step()
+
+    def state_dict(self) -> dict[str, Any]:
+        """The updates done, and of which rates; right only between two updates."""
+        self._refuse_another_position(self.updates)
+        return {"updates": self.updates, **self._identity()}
+
+    def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Continue at a saved update; where there is a sampler, load its state first."""
+        identity = self._identity()
+        missing = {"updates", *identity} - set(state_dict)
+        if missing:
+            raise ValueError(f"state must be of PlanRates, got none of {sorted(missing)}")
+        for name, value in identity.items():
+            if state_dict[name] != value:
+                raise ValueError(
+                    f"state must have the same {name}: {value}, got {state_dict[name]}"
+                )
+        updates = _check.count("updates of the state", state_dict["updates"], minimum=0)
+        if updates > self.rates.size:
+            raise ValueError(f"updates must be at most {self.rates.size}, got {updates}")
+        self._refuse_another_position(updates)
+        self.last_epoch, self._step_count = updates, updates + 1
+        self._set_rates()
+
+    def _set_rates(self) -> None:
+        self._last_lr = self.get_lr()
+        for group, rate in zip(self.optimizer.param_groups, self._last_lr, strict=True):
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+
+    def _identity(self) -> dict[str, Any]:
+        return {"rates": digest(self.rates), "scales": list(self.scales)}
+
+    def _refuse_another_position(self, updates: int) -> None:
+        if self.sampler is not None and self.sampler.updates != updates:
+            raise ValueError(
+                f"rates and sampler must be at the same update, got {updates} and "
+                f"{self.sampler.updates}"
+            )
+
+
+def _check_scales(optimizer: Optimizer, scales: Sequence[float] | None) -> tuple[float, ...]:
+    groups = optimizer.param_groups
+    if scales is None:
+        starts = sorted({float(group["lr"]) for group in groups})
+        if len(starts) > 1:
+            raise ValueError(f"scales must be given for groups that start at different {starts}")
+        return (1.0,) * len(groups)
+    if len(scales) != len(groups):
+        raise ValueError(f"scales must have one entry a group: {len(groups)}, got {len(scales)}")
+    return tuple(_check.real("scale", scale, at_least=0.0) for scale in scales)
+
+
+def _refuse_another_plan(plan: Plan | ArrayLike, steps: int, sampler: PlanSampler) -> None:
+    if steps != sampler.batches.size:
+        raise ValueError(
+            f"rates and sampler must have the same updates, got {steps} and {sampler.batches.size}"
+        )
+    if isinstance(plan, Plan) and not np.array_equal(plan.batches, sampler.batches):
+        raise ValueError("rates and sampler must come from one plan, got other batches")

@@ -1,0 +1,200 @@
+"""PlanSampler: the batches of a plan for a DataLoader, with a position that survives a kill."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+from torch.utils.data import Sampler
+
+from batchlaw import _check
+from batchlaw._check import IntArray
+from batchlaw.plan_file import Plan
+from batchlaw.torch_support.order import SAMPLINGS, Order
+from batchlaw.torch_support.shares import MicroBatch, Shares, find_ranks
+
+Batch = TypeVar("Batch")
+
+# Samples whose indices are computed at once: enough to amortise the array operations.
+BLOCK = 8192
+_SAME = ("dataset_size", "sampling", "seed", "schedule")
+
+
+class PlanSampler(Sampler[list[int]]):
+    """Lists of sample indices for ``DataLoader(dataset, batch_sampler=...)``, one a micro-batch.
+
+    Parameters
+    ----------
+    plan
+        A Plan, or the (T,) batch sizes of the updates, over all ranks.
+    dataset_size
+        Samples of the dataset.
+    seed
+        The order of samples depends on it alone, not on the batches, ranks or micro-batches.
+    sampling
+        "one pass" (every sample once), "reshuffled epochs" (a new permutation for each pass; an
+        update may reach from one into the next), "independent batches" (each update a fresh
+        uniform subset) or "with replacement".
+    max_micro_batch
+        Samples that a rank takes at once; an update with more is cut into several.
+    rank, world_size
+        Of this process; by default those of torch.distributed where it is initialised.
+    allow_unused
+        For one pass: whether the plan may leave samples of the dataset unused.
+    """
+
+    def __init__(
+        self,
+        plan: Plan | ArrayLike,
+        dataset_size: int,
+        *,
+        seed: int,
+        sampling: str = "one pass",
+        max_micro_batch: int | None = None,
+        rank: int | None = None,
+        world_size: int | None = None,
+        allow_unused: bool = False,
+    ) -> None:
+        self.batches = batches_of(plan)
+        self.order = Order(
+            dataset_size=_check.count("dataset_size", dataset_size),
+            sampling=_check.choice("sampling", sampling, SAMPLINGS),
+            seed=_check.count("seed", seed, minimum=0),
+        )
+        _check_size(self.batches, self.order, allow_unused)
+        if max_micro_batch is not None:
+            max_micro_batch = _check.count("max_micro_batch", max_micro_batch)
+        self.rank, self.world_size = find_ranks(rank, world_size)
+        self._shares = Shares(self.batches, self.rank, self.world_size, max_micro_batch)
+        self._update = 0  # complete updates that the training loop received
+        self._index = 0  # micro-batches of the next one that it received
+        self._ahead = 0  # micro-batches that the DataLoader took and the loop did not receive
+
+    @property
+    def updates(self) -> int:
+        """Updates whose samples the training loop has all received."""
+        return self._update
+
+    @property
+    def samples(self) -> int:
+        """Samples of those updates, over all ranks."""
+        return int(self._shares.begins[self._update])
+
+    def __len__(self) -> int:
+        """Micro-batches from here to the end of the run."""
+        return int(self._shares.counts[self._update :].sum())
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Micro-batches of this rank, from the first update that is not complete."""
+        self._index = self._ahead = 0
+        return self._micro_batches(self._update)
+
+    def _micro_batches(self, update: int) -> Iterator[list[int]]:
+        ends = np.cumsum(self._shares.sizes)
+        while update < ends.size:
+            before = int(ends[update] - self._shares.sizes[update])
+            last = max(int(np.searchsorted(ends, before + BLOCK, side="right")), update + 1)
+            indices = self.order.indices(*self._shares.positions(update, last)).tolist()
+            for begin, end in itertools.pairwise(self._shares.cuts(update, last)):
+                self._ahead += 1
+                yield indices[begin:end]
+            update = last
+
+    def follow(self, loader: Iterable[Batch]) -> Iterator[tuple[Batch, MicroBatch]]:
+        """The loader's batches, each with its place in the run; counts them as received.
+
+        The DataLoader takes indices ahead of the training loop, to keep its workers busy. What is
+        saved is the position of the loop: a batch counts when it leaves this iterator.
+        """
+        if getattr(loader, "batch_sampler", self) is not self:
+            raise ValueError("loader must have this sampler as its batch_sampler")
+        if not getattr(loader, "in_order", True):
+            raise ValueError("loader must keep the order of batches, got in_order=False")
+        # zip asks the loader first, and for the place only when there was a batch.
+        return zip(loader, iter(self.receive, None), strict=False)
+
+    def receive(self) -> MicroBatch:
+        """Count one more micro-batch as received, and say which it is; ``follow`` calls it."""
+        if self._ahead < 1:
+            raise ValueError(
+                f"receive must be called once a batch of the loader, got one more in update "
+                f"{self._update + 1}"
+            )
+        self._ahead -= 1
+        parts = self._shares.parts[self._update]
+        received = parts[self._index]
+        self._index += 1
+        if self._index == len(parts):
+            self._update, self._index = self._update + 1, 0
+        return received
+
+    def state_dict(self) -> dict[str, Any]:
+        """The position in samples and updates, and what it is a position in.
+
+        An update of which only some micro-batches were received counts as not begun: its
+        gradients are lost with the process. Ranks and micro-batches are free to change.
+        """
+        return {"samples": self.samples, "updates": self.updates, **self._identity()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a saved position; takes effect with the loader's next iterator."""
+        identity = self._identity()
+        missing = {"samples", "updates", *_SAME} - set(state)
+        if missing:
+            raise ValueError(f"state must be of a PlanSampler, got none of {sorted(missing)}")
+        for name in _SAME:
+            if state[name] != identity[name]:
+                raise ValueError(
+                    f"state must have the same {name}: {identity[name]}, got {state[name]}"
+                )
+        updates = _check.count("updates of the state", state["updates"], minimum=0)
+        if updates > self.batches.size or self._shares.begins[updates] != state["samples"]:
+            raise ValueError(
+                f"state must lie between two updates, got {state['samples']} samples after "
+                f"{updates} updates"
+            )
+        self._update, self._index, self._ahead = updates, 0, 0
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "dataset_size": self.order.dataset_size,
+            "sampling": self.order.sampling,
+            "seed": self.order.seed,
+            "schedule": digest(self.batches),
+        }
+
+
+def batches_of(plan: Plan | ArrayLike) -> IntArray:
+    """(T,) batch sizes of a plan or an array."""
+    if isinstance(plan, Plan):
+        return plan.batches
+    if np.ndim(plan) != 1 or np.size(plan) == 0:
+        raise ValueError(
+            f"plan must be a Plan or a non-empty (T,) array of batches, got shape {np.shape(plan)}"
+        )
+    sizes: IntArray = _check.batches(plan, np.size(plan))[0]
+    return sizes
+
+
+def digest(values: np.ndarray[Any, Any]) -> str:
+    """A short name of an array, the same on every machine."""
+    kind = values.dtype.newbyteorder("<")
+    return hashlib.sha256(values.astype(kind).tobytes()).hexdigest()[:16]
+
+
+def _check_size(batches: IntArray, order: Order, allow_unused: bool) -> None:
+    size, total = order.dataset_size, int(batches.sum())
+    if order.sampling == "independent batches":
+        _check.batches(batches, batches.size, maximum=size)
+    if order.sampling != "one pass":
+        return
+    if total > size:
+        raise ValueError(f"one pass must fit in the {size} samples of the dataset, got {total}")
+    if total < size and not allow_unused:
+        raise ValueError(
+            f"one pass must use all {size} samples of the dataset (or allow_unused), got {total}"
+        )

@@ -1,0 +1,102 @@
+"""How an update is cut: equal shares for the ranks, and micro-batches that fit in memory."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch.distributed as dist
+
+from batchlaw import _check
+from batchlaw._check import IntArray
+
+
+class MicroBatch(NamedTuple):
+    """What the training loop must know about the batch that it has just received.
+
+    Attributes
+    ----------
+    part, parts
+        Which of the update's micro-batches it is, from 1, and how many there are: the same on
+        every rank.
+    size
+        Its samples on this rank.
+    weight
+        Its share of the rank's samples of this update. Mean losses times their weights sum to
+        the mean over the rank; averaged over ranks, to the mean over the update.
+    """
+
+    part: int
+    parts: int
+    size: int
+    weight: float
+
+    @property
+    def last(self) -> bool:
+        """Whether the optimizer steps after it."""
+        return self.part == self.parts
+
+
+class Shares:
+    """The samples of one rank: B_t / ranks of every update, in micro-batches of almost one size."""
+
+    def __init__(self, batches: IntArray, rank: int, ranks: int, max_micro_batch: int | None):
+        uneven = np.flatnonzero(batches % ranks)
+        if uneven.size:
+            raise ValueError(
+                f"every batch must be a multiple of the {ranks} ranks, "
+                f"got {batches[uneven[0]]} at step {uneven[0] + 1}"
+            )
+        self.rank = rank
+        self.sizes = batches // ranks
+        largest = int(self.sizes.max()) if max_micro_batch is None else max_micro_batch
+        self.counts = -(-self.sizes // largest)
+        self.begins = np.append(np.int64(0), np.cumsum(batches))
+        # One entry an update; equal updates share it, since the training loop asks at every batch.
+        distinct, which = np.unique(self.sizes, return_inverse=True)
+        made = [_cut(size, -(-size // largest)) for size in distinct.tolist()]
+        self.parts: list[tuple[MicroBatch, ...]] = [made[number] for number in which.tolist()]
+
+    def cuts(self, first: int, last: int) -> list[int]:
+        """Where the micro-batches of updates ``first`` to ``last - 1`` begin, and the end."""
+        sizes, counts = self.sizes[first:last], self.counts[first:last]
+        before = np.repeat(np.cumsum(sizes) - sizes, counts)
+        share, index = np.repeat(sizes, counts), _count_up(counts)
+        inner = before + share * index // np.repeat(counts, counts)
+        return [*inner.tolist(), int(sizes.sum())]
+
+    def positions(self, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
+        """Positions in the run of this rank's samples, with their updates and offsets there."""
+        sizes = self.sizes[first:last]
+        updates = np.repeat(np.arange(first, last), sizes)
+        offsets = np.repeat(self.rank * sizes, sizes) + _count_up(sizes)
+        return self.begins[updates] + offsets, updates, offsets
+
+
+def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
+    """Rank and number of ranks: as given, or of torch.distributed where it runs, or 0 of 1."""
+    if (rank is None) != (ranks is None):
+        raise ValueError(f"rank and world_size must be given together, got {rank} and {ranks}")
+    if rank is None or ranks is None:
+        if not (dist.is_available() and dist.is_initialized()):
+            return 0, 1
+        return dist.get_rank(), dist.get_world_size()
+    ranks = _check.count("world_size", ranks)
+    rank = _check.count("rank", rank, minimum=0)
+    if rank >= ranks:
+        raise ValueError(f"rank must be below world_size = {ranks}, got {rank}")
+    return rank, ranks
+
+
+def _cut(share: int, parts: int) -> tuple[MicroBatch, ...]:
+    """A share in parts that differ by one sample at most."""
+    sizes = [share * (part + 1) // parts - share * part // parts for part in range(parts)]
+    return tuple(
+        MicroBatch(part, parts, size, size / share) for part, size in enumerate(sizes, start=1)
+    )
+
+
+def _count_up(lengths: IntArray) -> IntArray:
+    """0, 1, ... for each of the lengths, one after the other."""
+    ends = np.cumsum(lengths)
+    return np.arange(int(ends[-1])) - np.repeat(ends - lengths, lengths)
