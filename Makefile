@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,parquet]'
 	@touch $@
 
 setup: .venv/.base  ## make .venv with batchlaw in it
@@ -48,6 +48,7 @@ bench: .venv/.base  ## speed ratios and errors of approximations, each measured 
 	$(BIN)/python benchmarks/approximations.py
 	$(BIN)/python benchmarks/mean_field_limits.py
 	$(BIN)/python benchmarks/bound_tightness.py
+	$(BIN)/python benchmarks/estimate_coverage.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -29,7 +29,7 @@ def read_features(path: Path, *, array: str | None = None, drop: Sequence[str] =
     """
     readers: dict[str, Callable[[], FloatArray]] = {
         ".npz": lambda: _npz(path, array),
-        ".npy": lambda: _numbers(path, np.load(path, allow_pickle=False)),
+        ".npy": lambda: _npy(path),
         ".csv": lambda: _csv(path, drop),
         ".parquet": lambda: _parquet(path, drop),
     }
@@ -56,10 +56,13 @@ def _numbers(path: Path, values: Any) -> FloatArray:
     return np.asarray(values, dtype=np.float64)
 
 
+def _npy(path: Path) -> FloatArray:
+    with path.open("rb") as file:
+        return _numbers(path, np.lib.format.read_array(file, allow_pickle=False))
+
+
 def _npz(path: Path, name: str | None) -> FloatArray:
-    with np.load(path, allow_pickle=False) as arrays:
-        if not isinstance(arrays, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} must be an .npz file of named arrays")
+    with path.open("rb") as file, np.lib.npyio.NpzFile(file) as arrays:
         names = list(arrays)
         if name is None and len(names) != 1:
             raise ValueError(f"{path} has {len(names)} arrays, name one of {', '.join(names)}")
@@ -104,12 +107,14 @@ def _parquet(path: Path, drop: Sequence[str]) -> FloatArray:
         raise ValueError("parquet files need pyarrow: pip install 'batchlaw[parquet]'") from None
     try:
         names = parquet.read_schema(path).names
-        used = [names[k] for k in _used(path, names, drop, len(names))]
-        table = parquet.read_table(path, columns=used)
+    except ArrowException:
+        raise ValueError(f"{path} must be a parquet file, it is broken") from None
+    used = [names[k] for k in _used(path, names, drop, len(names))]
+    table = parquet.read_table(path, columns=used)
+    try:
         columns = [np.asarray(column.to_numpy(), dtype=np.float64) for column in table.columns]
-    except (ArrowException, TypeError) as error:
-        said = " ".join(str(error).split())[:80]
-        raise ValueError(f"{path} must be a parquet file of numbers: {said}") from None
+    except (ArrowException, TypeError, ValueError):
+        raise ValueError(f"{path} must be a parquet file of numbers, drop other columns") from None
     return np.column_stack(columns) if columns else np.empty((0, 0))
 
 

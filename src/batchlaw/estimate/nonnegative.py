@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from batchlaw._check import FloatArray
 
@@ -25,15 +26,20 @@ def nonnegative_least_squares(design: FloatArray, values: FloatArray) -> FloatAr
         if descent[entering] <= TOLERANCE * np.abs(slope).max():
             break
         free[entering] = True
-        x = _refit(design, values, x, free)
+        x = _refit(gram, slope, x, free)
     return x
 
 
-def _refit(design: FloatArray, values: FloatArray, x: FloatArray, free: np.ndarray) -> FloatArray:
+def _refit(
+    gram: FloatArray, slope: FloatArray, x: FloatArray, free: NDArray[np.bool_]
+) -> FloatArray:
     """Solve for the free coefficients; ``free`` loses those that reach zero first."""
     while True:
         goal = np.zeros_like(x)
-        goal[free] = np.linalg.lstsq(design[:, free], values, rcond=None)[0]
+        block = gram[np.ix_(free, free)]
+        # A trace of the diagonal keeps columns that are all but alike apart.
+        block[np.diag_indices_from(block)] *= 1.0 + 1e-12
+        goal[free] = np.linalg.solve(block, slope[free])
         blocked = free & (goal <= 0.0)
         if not blocked.any():
             return goal

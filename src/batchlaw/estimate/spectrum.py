@@ -164,13 +164,15 @@ def _whole_directions(
     """
     mass = np.append(0.0, np.cumsum(masses))
     trace = np.append(0.0, np.cumsum(masses * grid))
-    total = min(math.ceil(float(mass[-1]) - 1e-9), p)
-    edges = np.append(np.arange(float(total)), mass[-1])
+    # The number of directions is held softly; a little too much mass is shared among all.
+    unit = max(float(mass[-1]) / p, 1.0)
+    total = math.ceil(float(mass[-1]) / unit - 1e-9)
+    edges = np.append(unit * np.arange(float(total)), mass[-1])
     first = np.clip(np.searchsorted(mass, edges[:-1], side="right") - 1, 0, grid.size - 1)
     last = np.clip(np.searchsorted(mass, edges[1:], side="left") - 1, 0, grid.size - 1)
     mean = np.diff(np.interp(edges, mass, trace))
-    whole = (first == last) & (np.diff(edges) == 1.0)
-    mu = np.where(whole, grid[first], mean)
+    whole = (first == last) & (np.diff(edges) > unit - 1e-9)
+    mu = np.where(whole, unit * grid[first], mean)
     starts = np.flatnonzero(np.append(True, mu[1:] != mu[:-1]))
     return mu[starts], np.diff(np.append(starts, mu.size)).astype(np.float64)
 

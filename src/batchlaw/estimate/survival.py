@@ -90,12 +90,12 @@ class KnotTable:
         """The widest bounds among knots that the data can't tell apart.
 
         f_t knows eigenvalues through the products with the rates that follow. Eigenvalues are
-        known to a factor of about exp(2 sqrt(2/n)), and so is the step at which the first
-        order of the error vanishes.
+        known to a factor of about exp(sqrt(2/n)), and so is the step at which the first order
+        of the error vanishes.
         """
         after = (self.rates.sum() - np.cumsum(self.rates))[self.knots.astype(np.int64)]
-        factor, slack = math.exp(2.0 * math.sqrt(2.0 / samples)), 0.01 * after[0]
-        near = after[:, None] <= factor * after + slack
+        factor = math.exp(math.sqrt(2.0 / samples))
+        near = after[:, None] <= factor * after + 1e-12 * after[0]
         near &= near.T
         return (
             np.array([[row[near[k]].min() for k in range(row.size)] for row in low]),
