@@ -87,6 +87,14 @@ def centred(Z: FloatArray, centre: bool) -> tuple[FloatArray, int]:
     return (Z - Z.mean(axis=0), Z.shape[0] - 1) if centre else (Z, Z.shape[0])
 
 
+def spectrum_of(rows: FloatArray, samples: int) -> FloatArray:
+    """Eigenvalues of rows^T rows / samples that are not rounding, decreasing."""
+    gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
+    nu = np.asarray(np.linalg.eigvalsh(gram / samples)[::-1], dtype=np.float64)
+    kept: FloatArray = nu[nu > max(RANK * float(nu[0]), 0.0)]
+    return kept[:samples]
+
+
 def sample_eigenvalues(
     features: ArrayLike, *, centre: bool = False, allow_constant: bool = False
 ) -> tuple[FloatArray, int]:
@@ -95,12 +103,10 @@ def sample_eigenvalues(
     # Scale by a power of two, which is exact, so that squares neither overflow nor vanish.
     exponent = int(np.frexp(np.abs(Z).max())[1])
     rows, samples = centred(np.ldexp(Z, -exponent), centre)
-    gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
-    nu = np.linalg.eigvalsh(gram / samples)[::-1]
-    kept = nu > RANK * nu[0]
-    if not nu[0] > 0.0:
+    nu = spectrum_of(rows, samples)
+    if not nu.size:
         raise ValueError("features must differ between rows where their mean is removed")
-    return np.ldexp(nu[kept][:samples], 2 * exponent), samples
+    return np.ldexp(nu, 2 * exponent), samples
 
 
 def population_spectrum(

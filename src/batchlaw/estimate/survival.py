@@ -90,11 +90,11 @@ class KnotTable:
         """The widest bounds among knots that the data can't tell apart.
 
         f_t knows eigenvalues through the products with the rates that follow. Eigenvalues are
-        known to a factor of about exp(sqrt(2/n)), and so is the step at which the first order
-        of the error vanishes.
+        known to a factor of about exp(sqrt(2/n)), to either side of which half is taken; so far
+        the step at which the first order of the error vanishes may be off.
         """
         after = (self.rates.sum() - np.cumsum(self.rates))[self.knots.astype(np.int64)]
-        factor = math.exp(math.sqrt(2.0 / samples))
+        factor = math.exp(0.5 * math.sqrt(2.0 / samples))
         near = after[:, None] <= factor * after + 1e-12 * after[0]
         near &= near.T
         return (

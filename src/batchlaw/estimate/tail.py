@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._check import FloatArray
-from batchlaw.estimate.spectrum import RANK, centred, check_features
+from batchlaw.estimate.spectrum import centred, check_features, spectrum_of
 from batchlaw.fit import fit_slope
 
 # Rows, and groups of rows that are left out in turn.
@@ -88,44 +88,42 @@ def fit_tail(features: ArrayLike, *, centre: bool = False, allow_constant: bool 
     rows that it has.
     """
     Z = check_features(features, fewest=FEWEST, allow_constant=allow_constant)
-    rows, samples = centred(Z, centre)
-    groups = np.arange(rows.shape[0]) % min(GROUPS, rows.shape[0])
-    whole = _spectrum_of(rows, samples)
+    # Scale by a power of two, which is exact, so that squares neither overflow nor vanish.
+    exponent = int(np.frexp(np.abs(Z).max())[1])
+    rows, samples = centred(np.ldexp(Z, -exponent), centre)
+    whole = spectrum_of(rows, samples)
     q = _window(whole, samples, Z.shape[1])
-    curves = [_curve(whole, samples, q)]
-    for group in range(int(groups.max()) + 1):
-        kept = rows[groups != group]
-        lost = rows.shape[0] - kept.shape[0]
-        curves.append(_curve(_spectrum_of(kept, samples - lost), samples - lost, q))
-    # Pseudo-values: their mean is the estimate and its jackknife that of the rows.
-    left_out = np.array(curves[1:])
-    count = left_out.shape[0]
-    draws = curves[0] + (count - 1.0) * (left_out.mean(axis=0) - left_out)
-    if not (draws > 0.0).all():
-        raise ValueError("features must be more alike: single rows decide the effective dimension")
-    slope = fit_slope(1.0 / q, draws)
+    slope = fit_slope(1.0 / q, _pseudo_values(rows, centre, q))
+    if not slope.value > 0.0:
+        raise ValueError("a power law needs an effective dimension that grows, it falls")
     low, high = slope.interval
-    half = slice(q.size // 2, None)
-    ends = effective_dimensions(whole, samples, q[half][[0, -1]])[0]
+    window = q[[q.size // 2, -1]]
+    ends = effective_dimensions(whole, samples, window)[0]
+    window = np.ldexp(window, 2 * exponent)
     return Tail(
         1.0 / slope.value,
         (1.0 / high, 1.0 / low if low > 0.0 else math.inf),
-        (float(q[half][0]), float(q[half][-1])),
+        (float(window[0]), float(window[-1])),
         (float(ends[0]), float(ends[-1])),
         slope.drift,
         slope.settled(SETTLED * slope.value),
     )
 
 
-def _spectrum_of(rows: FloatArray, samples: int) -> FloatArray:
-    gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
-    nu = np.asarray(np.linalg.eigvalsh(gram / samples)[::-1], dtype=np.float64)
-    kept: FloatArray = nu[nu > RANK * nu[0]]
-    return kept[:samples]
+def _pseudo_values(rows: FloatArray, centre: bool, q: FloatArray) -> FloatArray:
+    """Curves, one a group of rows, whose mean is the estimate and whose jackknife is the rows'."""
+    count = min(GROUPS, rows.shape[0])
+    groups = np.arange(rows.shape[0]) % count
+    kept = [rows, *(rows[groups != group] for group in range(count))]
+    whole, *left_out = (_curve(*centred(some, centre), q) for some in kept)
+    curves = whole + (count - 1.0) * (np.mean(left_out, axis=0) - np.array(left_out))
+    if not (curves > 0.0).all():
+        raise ValueError("features must be more alike: single rows decide the effective dimension")
+    return np.asarray(curves)
 
 
-def _curve(eigenvalues: FloatArray, samples: int, q: FloatArray) -> FloatArray:
-    return effective_dimensions(eigenvalues, samples, q)[1] + 0.5
+def _curve(rows: FloatArray, samples: int, q: FloatArray) -> FloatArray:
+    return effective_dimensions(spectrum_of(rows, samples), samples, q)[1] + 0.5
 
 
 def _window(eigenvalues: FloatArray, samples: int, dim: int) -> FloatArray:

@@ -45,10 +45,10 @@ def regret_figure(
                 at, [1.0 - targets[n] for n in at], "kv", label="asked for at the paper's spectrum"
             )
             axes.set(title=run, xlabel="pilot samples", xscale="log", yscale="log")
-            axes.set_ylim(bottom=1e-6)
             ticks = [row.samples for row in next(iter(lines.values()))]
             axes.set_xticks(ticks, [f"{n}" for n in ticks])
             axes.xaxis.set_minor_formatter(NullFormatter())
+        panels[0].set_ylim(1e-6, 0.3)
         panels[0].set_ylabel("1 - efficiency, mean and s.e. over pilots")
         handles = panels[0].get_legend_handles_labels()
         figure.legend(*handles, loc="outside lower center", ncols=3)
