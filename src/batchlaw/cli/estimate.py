@@ -21,6 +21,9 @@ from batchlaw.cli.table import sparkline
 from batchlaw.estimate import EstimatedSpectrum, InfluenceBand, Tail, fit_tail, influence_band
 from batchlaw.feature_file import read_features
 
+# Samples from which the coverage of the band was measured (docs/estimate.md).
+MEASURED = 16
+
 Flag = Annotated[bool, Parameter(negative=())]
 
 
@@ -133,8 +136,8 @@ def _tail_line(tail: Tail | None, why: str) -> str:
 
 def _notes(band: InfluenceBand) -> list[str]:
     notes = []
-    if band.spectrum.samples < 32:
-        notes.append("fewer than 32 samples: the band covers less often than it says")
+    if band.spectrum.samples < MEASURED:
+        notes.append(f"fewer than {MEASURED} samples: how often the band covers is not known")
     if not band.draws:
         notes.append("the band is normal around the estimate, without draws")
     return notes
