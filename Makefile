@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch,parquet]'
 	@touch $@
 
 setup: .venv/.base  ## make .venv with batchlaw in it
@@ -51,6 +51,7 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/laws_cost.py
 	$(BIN)/python benchmarks/decay_levels.py
 	$(BIN)/python benchmarks/sampler_overhead.py
+	$(BIN)/python benchmarks/estimate_coverage.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -30,6 +30,10 @@ app.command(
     help="Batch sizes for a run: what they buy, and something to paste into a trainer.",
 )
 app.command(
+    "batchlaw.cli.estimate:estimate",
+    help="Spectrum and influence from a sample of features, with a band, for a plan.",
+)
+app.command(
     "batchlaw.cli.check:check",
     help="Find a broken horizon, budget or stage before a run.",
 )

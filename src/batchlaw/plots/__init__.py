@@ -2,6 +2,7 @@
 
 from batchlaw.plots.claims import collapse_figure, overview_figure, slopes_figure
 from batchlaw.plots.common import save
+from batchlaw.plots.estimates import regret_figure
 from batchlaw.plots.paper import paper_figure
 from batchlaw.plots.schedules import (
     comparison_figure,
@@ -18,6 +19,7 @@ __all__ = [
     "overview_figure",
     "paper_figure",
     "plan_figure",
+    "regret_figure",
     "save",
     "slopes_figure",
     "static_batch_figure",
