@@ -22,6 +22,10 @@ ORDER = [
     "rates",
     "update_rules",
     "influence_weights",
+    "model_influence",
+    "torch_products",
+    "torch_spectra",
+    "torch_sensitivity",
     "stages",
     "allocation",
     "risk",
@@ -116,7 +120,7 @@ def test_public_names_are_pinned():
 def test_importing_the_package_loads_no_pictures_and_no_command_line():
     code = (
         "import sys, batchlaw; "
-        "print([m for m in ('matplotlib', 'cyclopts', 'rich') if m in sys.modules])"
+        "print([m for m in ('matplotlib', 'cyclopts', 'rich', 'torch') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
