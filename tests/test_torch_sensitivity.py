@@ -73,12 +73,31 @@ def test_the_second_difference_is_exact_draw_by_draw_on_a_quadratic():
     """Linear dynamics: one kick's effect is half its squared displacement, at any scale."""
     runs = [
         measured_sensitivity(
-            sgd(), noisy_quadratic, kicks, excess, RATES, [5], draws=3, scale=scale
-        ).effects
+            sgd(momentum=0.5), noisy_quadratic, kicks, excess, RATES, [5], draws=3, scale=scale
+        )
         for scale in (0.1, 1.0, 5.0)
     ]
-    np.testing.assert_allclose(runs[0], runs[1], rtol=1e-10)
-    np.testing.assert_allclose(runs[2], runs[1], rtol=1e-10)
+    for run in runs:
+        np.testing.assert_allclose(run.effects, runs[1].effects, rtol=1e-9)
+        np.testing.assert_allclose(run.drift, 0.0, atol=1e-13)
+        np.testing.assert_array_equal(run.with_drift().effects, run.effects + run.drift)
+
+
+def test_the_noise_of_an_early_update_slows_adam_down():
+    """Far from the optimum: the noise enlarges v, later updates are smaller, the loss ends higher.
+
+    That drift is no part of the influence, and here the larger part of the effect."""
+
+    def start():
+        model = Point()
+        with torch.no_grad():
+            model.x.fill_(3.0)
+        return model, torch.optim.Adam([model.x], lr=0.1)
+
+    rates = np.full(15, 0.1)
+    found = measured_sensitivity(start, noisy_quadratic, kicks, excess, rates, [2, 9], draws=10)
+    assert found.drift.mean(axis=0)[0] > 3.0 * found.drift.std(axis=0)[0] / np.sqrt(10)
+    assert found.between(1, 5).updates.tolist() == [2]
 
 
 def frozen_adam(beta1=0.9, decay=0.0):

@@ -2,13 +2,17 @@
 
 A run is branched at update t. With the gradients g and g' of two independent batches the three
 branches take (g + g')/2 and (g + g')/2 +- s (g - g')/sqrt(2), which has the covariance of one
-batch's noise times s^2, and go on with common batches to the end. The second difference
+batch's noise times s^2, and go on with common batches to the end, at weights w(0), w(+), w(-).
+The second difference of the final loss is free of the first-order effect of that noise, which is
+large and averages to nothing, and has two parts:
 
-    D_t = ( [L(+) + L(-)] / 2 - L(0) ) / s^2
+    spread  ( [L(w(+)) + L(w(-))] / 2 - L(w_mid) ) / s^2,   w_mid = (w(+) + w(-)) / 2
+    drift   ( L(w_mid) - L(w(0)) ) / s^2
 
-is free of the first-order effect of that noise, which is large and averages to nothing. On a
-quadratic it is half the squared final displacement in the curvature, with the mean
-kappa_t / (2 B_t) up to terms of second order in the rates.
+The spread is half the squared final displacement in the curvature: what influence predicts, with
+the mean kappa_t / (2 B_t) on a quadratic up to second order in the rates. The drift is zero for
+linear dynamics (SGD, momentum on a quadratic). Under Adam it is not: noise enlarges the second
+moments, which slows every later update.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -39,17 +43,28 @@ class Sensitivity:
     updates : (k,) array
         Branched updates, counted from 1.
     effects : (draws, k) array
-        D_t of every draw; draws are independent runs.
-    first_order : (draws, k) array
-        [L(+) - L(-)] / (2 s), whose mean is near zero.
+        The spread in every draw; draws are independent runs.
+    drift : (draws, k) array
+        The drift, see above.
     final_loss : (draws,) array
         Of the runs that were branched.
     """
 
     updates: IntArray
     effects: FloatArray
-    first_order: FloatArray
+    drift: FloatArray
     final_loss: FloatArray
+
+    def with_drift(self) -> Sensitivity:
+        """The whole second-order effect: spread and drift."""
+        return replace(self, effects=self.effects + self.drift)
+
+    def between(self, first: int, last: int) -> Sensitivity:
+        """The branched updates first..last alone."""
+        kept = (self.updates >= first) & (self.updates <= last)
+        return Sensitivity(
+            self.updates[kept], self.effects[:, kept], self.drift[:, kept], self.final_loss
+        )
 
     @property
     def mean(self) -> FloatArray:
@@ -99,7 +114,7 @@ def measured_sensitivity(
     scale: float = 1.0,
     seed: int = 0,
 ) -> Sensitivity:
-    """Branch independent runs at the given updates and measure D_t of each.
+    """Branch independent runs at the given updates and measure the effect of each one's noise.
 
     The cost is ``draws`` runs and three continuations for each branched update of each run.
 
@@ -132,19 +147,21 @@ def measured_sensitivity(
         got = chosen[-1] if chosen else "none"
         raise ValueError(f"updates must lie between 1 and {gamma.size}, got {got}")
     effects = np.empty((draws, len(chosen)))
-    first = np.empty_like(effects)
+    drift = np.empty_like(effects)
     final = np.empty(draws)
     with torch.random.fork_rng(devices=[]):
         for r in range(draws):
             run = _Run(*start(), loss, batch, gamma, (seed, r))
             for k, t in enumerate(chosen):
                 run.to(t - 1)
-                up, middle, down = (run.branch(sign * scale, evaluate) for sign in (1, 0, -1))
-                effects[r, k] = (0.5 * (up + down) - middle) / scale**2
-                first[r, k] = 0.5 * (up - down) / scale
+                up, still, down = (run.branch(sign * scale) for sign in (1.0, 0.0, -1.0))
+                ends = 0.5 * (_value(evaluate, up) + _value(evaluate, down))
+                middle = _value(evaluate, _midpoint(up, down))
+                effects[r, k] = (ends - middle) / scale**2
+                drift[r, k] = (middle - _value(evaluate, still)) / scale**2
             run.to(gamma.size)
             final[r] = _value(evaluate, run.model)
-    return Sensitivity(np.array(chosen, dtype=np.int64), effects, first, final)
+    return Sensitivity(np.array(chosen, dtype=np.int64), effects, drift, final)
 
 
 class _Run:
@@ -172,8 +189,8 @@ class _Run:
             self._gradient(0)
             self._step()
 
-    def branch(self, scale: float, evaluate: Callable[[nn.Module], float | Tensor]) -> float:
-        """The final loss when the next update takes its gradient with ``scale`` times noise."""
+    def branch(self, scale: float) -> nn.Module:
+        """The final model when the next update takes its gradient with ``scale`` times noise."""
         # Together, so that the optimizer's copy holds the parameters of the model's copy.
         model, optimizer = copy.deepcopy((self.model, self.optimizer))
         other = _Run(model, optimizer, self.loss, self.batch, self.rates, self.key)
@@ -184,7 +201,7 @@ class _Run:
                 w.grad = (g + h) / 2.0 + scale * (g - h) / math.sqrt(2.0)
         other._step()
         other.to(self.rates.size)
-        return _value(evaluate, other.model)
+        return other.model
 
     def _gradient(self, stream: int) -> list[Tensor | None]:
         """Of the next update's batch; the model's own randomness is the same in all branches."""
@@ -211,3 +228,14 @@ class _Run:
 def _value(evaluate: Callable[[nn.Module], float | Tensor], model: nn.Module) -> float:
     with torch.no_grad():
         return float(evaluate(model))
+
+
+def _midpoint(up: nn.Module, down: nn.Module) -> nn.Module:
+    """Parameters (and floating-point buffers) halfway between two models."""
+    middle = copy.deepcopy(up)
+    other = down.state_dict()
+    with torch.no_grad():
+        for name, value in middle.state_dict().items():
+            if value.is_floating_point():
+                value.add_(other[name]).div_(2.0)
+    return middle

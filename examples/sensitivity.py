@@ -1,0 +1,197 @@
+"""Measured sensitivity beside influence: branch runs, perturb the noise of one update, and
+compare the final losses with kappa. Makes the table of docs/model_spectra.md.
+
+    .venv/bin/python examples/sensitivity.py
+
+Linear regression starts at its optimum, where kappa is exact to leading order in the rate. The
+network learns a random teacher's ten classes from scratch; its kappa comes from the spectrum of
+one pilot run's last iterate (for Adam preconditioned by that iterate's second moments).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+import batchlaw as bl
+from batchlaw.cli.table import text_table
+from batchlaw.model_influence import adam_influence
+from batchlaw.rates import wsd_phases
+from batchlaw.torch_sensitivity import measured_sensitivity
+from batchlaw.torch_spectra import adam_preconditioner, model_spectrum
+
+MOMENTUM = 0.9
+Method = tuple[str, float]  # name and peak rate
+Model = tuple[nn.Module, torch.optim.Optimizer]
+
+
+def optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
+    weights = model.parameters()
+    if name == "Adam":
+        return torch.optim.Adam(weights, lr=1.0, betas=(MOMENTUM, 0.999))
+    return torch.optim.SGD(weights, lr=1.0, momentum=MOMENTUM if name == "momentum" else 0.0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """A model to start from, its loss, batches and final loss; what the prediction needs."""
+
+    name: str
+    model: Callable[[], nn.Module]
+    loss: Callable[[Tensor, Tensor], Tensor]
+    batch: Callable[[int, torch.Generator], tuple[Tensor, Tensor]]
+    evaluate: Callable[[nn.Module], Tensor]
+    data: tuple[Tensor, Tensor]
+    batch_size: int
+    steps: int
+    draws: int
+
+    def start(self, name: str) -> Model:
+        model = self.model()
+        return model, optimizer(name, model)
+
+    def batch_loss(self, model: nn.Module, batch: tuple[Tensor, Tensor]) -> Tensor:
+        return self.loss(model(batch[0]), batch[1])
+
+    def pilot(self, name: str, rates: np.ndarray) -> Model:
+        """One run to the end."""
+        model, steps = self.start(name)
+        generator = torch.Generator().manual_seed(99)
+        for t, rate in enumerate(rates, start=1):
+            steps.param_groups[0]["lr"] = float(rate)
+            steps.zero_grad()
+            self.batch_loss(model, self.batch(t, generator)).backward()
+            steps.step()
+        return model, steps
+
+
+def regression(d: int = 32, size: int = 16) -> Task:
+    """Gaussian features of power-law covariance, labels with unit noise, the optimum at zero."""
+    sigma = torch.arange(1, d + 1, dtype=torch.float64) ** -1.5
+
+    def batch(_: int, generator: torch.Generator, n: int = size) -> tuple[Tensor, Tensor]:
+        z = torch.randn(n, d, dtype=torch.float64, generator=generator) * sigma.sqrt()
+        return z, torch.randn(n, 1, dtype=torch.float64, generator=generator)
+
+    def model() -> nn.Module:
+        line = nn.Linear(d, 1, bias=False, dtype=torch.float64)
+        return line.requires_grad_(False).apply(lambda m: m.weight.zero_()).requires_grad_(True)
+
+    def loss(f: Tensor, y: Tensor) -> Tensor:
+        return 0.5 * ((f - y) ** 2).mean()
+
+    def evaluate(line: nn.Module) -> Tensor:
+        return 0.5 * (sigma * line.weight**2).sum()
+
+    # The covariance exactly: d samples, each one direction, and the same with the other sign.
+    z = torch.diag((d * sigma).sqrt())
+    data = (torch.cat([z, z]), torch.cat([torch.ones(d, 1), -torch.ones(d, 1)]).double())
+    return Task("regression", model, loss, batch, evaluate, data, size, 80, 24)
+
+
+def network(d: int = 32, hidden: int = 32, size: int = 32, pool: int = 4096) -> Task:
+    """Ten noisy classes of a random network, learned by another; batches from a fixed pool."""
+    generator = torch.Generator().manual_seed(5)
+    x = torch.randn(pool, d, generator=generator) * torch.arange(1, d + 1) ** -0.4
+    teacher = [torch.randn(d, 24, generator=generator), torch.randn(24, 10, generator=generator)]
+    scores = torch.tanh(x @ teacher[0]) @ teacher[1] / math.sqrt(24) * 2.0
+    y = torch.multinomial(functional.softmax(scores, 1), 1, generator=generator).squeeze(1)
+
+    def model() -> nn.Module:
+        with torch.random.fork_rng():
+            torch.manual_seed(3)
+            return nn.Sequential(nn.Linear(d, hidden), nn.Tanh(), nn.Linear(hidden, 10))
+
+    def batch(_: int, draw: torch.Generator) -> tuple[Tensor, Tensor]:
+        chosen = torch.randint(0, pool, (size,), generator=draw)
+        return x[chosen], y[chosen]
+
+    def evaluate(net: nn.Module) -> Tensor:
+        return functional.cross_entropy(net(x).double(), y)
+
+    return Task("network", model, functional.cross_entropy, batch, evaluate, (x, y), size, 150, 8)
+
+
+def predict(task: Task, name: str, rates: np.ndarray) -> np.ndarray:
+    """kappa_t / (2 B), the rise of the final loss by the noise of update t."""
+    model, steps = task.pilot(name, rates)
+    scales = adam_preconditioner(model, steps) if name == "Adam" else None
+    spectrum = model_spectrum(
+        model,
+        task.loss,
+        task.data,
+        count=60,
+        preconditioner=scales,
+        noise=True,
+        double=True,
+        tolerance=1e-6,
+    )
+    if name == "Adam":
+        kappa = adam_influence(spectrum, rates, beta1=MOMENTUM)
+    else:
+        nodes = spectrum.nodes()
+        momentum = MOMENTUM if name == "momentum" else 0.0
+        kappa = bl.influence(
+            nodes.eigenvalues, rates, multiplicity=nodes.weight, momentum=momentum, pytorch=True
+        )
+    top = spectrum.eigenvalues[0] * rates.max()
+    print(
+        f"{task.name}, {name}: largest eigenvalue x peak rate {top:.3f}; "
+        f"{spectrum.eigenvalues.size} of {spectrum.dimension} directions hold "
+        f"{spectrum.eigenvalues.sum() / spectrum.trace:.0%} of the trace and "
+        f"{spectrum.noise.sum() / spectrum.noise_trace:.0%} of the noise"
+    )
+    return kappa / (2.0 * task.batch_size)
+
+
+def row(task: Task, name: str, peak: float) -> list[str]:
+    rates = bl.wsd(task.steps, peak)
+    ends = (0, *wsd_phases(task.steps), task.steps)
+    phases = [(a + 1, b) for a, b in pairwise(ends)]
+    updates = sorted({int(t) for a, b in phases for t in np.linspace(a, b, 3)})
+    predicted = predict(task, name, rates)
+    found = measured_sensitivity(
+        lambda: task.start(name),
+        task.batch_loss,
+        task.batch,
+        task.evaluate,
+        rates,
+        updates,
+        draws=task.draws,
+    )
+    out = [task.name, name, f"{peak:g}"]
+    for a, b in phases:
+        part = found.between(a, b)
+        out.append("{:.2f} ± {:.2f}".format(*part.ratio(predicted[part.updates - 1])))
+    at = predicted[found.updates - 1]
+    out.append("{:.2f} ± {:.2f}".format(*found.ratio(at)))
+    out.append("{:.3f} ± {:.3f}".format(*found.correlation(at)))
+    out.append("{:.2f} ± {:.2f}".format(*found.with_drift().ratio(at)))
+    return out
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    methods: dict[Task, list[Method]] = {
+        regression(): [("SGD", 0.2), ("momentum", 0.02), ("Adam", 0.01)],
+        network(): [
+            (name, factor * peak)
+            for name, peak in (("SGD", 0.3), ("momentum", 0.03), ("Adam", 0.003))
+            for factor in (1.0, 4.0)
+        ],
+    }
+    table = [row(task, *method) for task, all_of in methods.items() for method in all_of]
+    header = ("task", "method", "peak", "warmup", "stable", "decay", "all", "correlation")
+    print("\nmeasured / predicted spread, with standard errors; last: with the drift\n")
+    print(text_table((*header, "with drift"), table))
+
+
+if __name__ == "__main__":
+    main()
