@@ -2,6 +2,7 @@
 compare the final losses with kappa. Makes the table of docs/model_spectra.md.
 
     .venv/bin/python examples/sensitivity.py
+    .venv/bin/python examples/sensitivity.py quadratic    # real Adam on a quadratic
 
 Linear regression starts at its optimum, where kappa is exact to leading order in the rate. The
 network learns a random teacher's ten classes from scratch; its kappa comes from the spectrum of
@@ -11,9 +12,12 @@ one pilot run's last iterate (for Adam preconditioned by that iterate's second m
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
+from multiprocessing import get_context
 
 import numpy as np
 import torch
@@ -28,7 +32,6 @@ from batchlaw.torch_sensitivity import measured_sensitivity
 from batchlaw.torch_spectra import adam_preconditioner, model_spectrum
 
 MOMENTUM = 0.9
-Method = tuple[str, float]  # name and peak rate
 Model = tuple[nn.Module, torch.optim.Optimizer]
 
 
@@ -119,8 +122,8 @@ def network(d: int = 32, hidden: int = 32, size: int = 32, pool: int = 4096) -> 
     return Task("network", model, functional.cross_entropy, batch, evaluate, (x, y), size, 150, 8)
 
 
-def predict(task: Task, name: str, rates: np.ndarray) -> np.ndarray:
-    """kappa_t / (2 B), the rise of the final loss by the noise of update t."""
+def predict(task: Task, name: str, rates: np.ndarray) -> tuple[np.ndarray, str]:
+    """kappa_t / (2 B), the rise of the final loss by the noise of update t; and what it used."""
     model, steps = task.pilot(name, rates)
     scales = adam_preconditioner(model, steps) if name == "Adam" else None
     spectrum = model_spectrum(
@@ -141,22 +144,24 @@ def predict(task: Task, name: str, rates: np.ndarray) -> np.ndarray:
         kappa = bl.influence(
             nodes.eigenvalues, rates, multiplicity=nodes.weight, momentum=momentum, pytorch=True
         )
-    top = spectrum.eigenvalues[0] * rates.max()
-    print(
-        f"{task.name}, {name}: largest eigenvalue x peak rate {top:.3f}; "
-        f"{spectrum.eigenvalues.size} of {spectrum.dimension} directions hold "
-        f"{spectrum.eigenvalues.sum() / spectrum.trace:.0%} of the trace and "
-        f"{spectrum.noise.sum() / spectrum.noise_trace:.0%} of the noise"
+    note = (
+        f"{task.name}, {name}: largest eigenvalue x peak rate "
+        f"{spectrum.eigenvalues[0] * rates.max():.3f}; {spectrum.eigenvalues.size} of "
+        f"{spectrum.dimension} directions hold {spectrum.eigenvalues.sum() / spectrum.trace:.0%} "
+        f"of the trace and {spectrum.noise.sum() / spectrum.noise_trace:.0%} of the noise"
     )
-    return kappa / (2.0 * task.batch_size)
+    return kappa / (2.0 * task.batch_size), note
 
 
-def row(task: Task, name: str, peak: float) -> list[str]:
+def row(case: tuple[str, str, float]) -> tuple[list[str], str]:
+    torch.set_num_threads(1)
+    kind, name, peak = case
+    task = network() if kind == "network" else regression()
     rates = bl.wsd(task.steps, peak)
     ends = (0, *wsd_phases(task.steps), task.steps)
     phases = [(a + 1, b) for a, b in pairwise(ends)]
     updates = sorted({int(t) for a, b in phases for t in np.linspace(a, b, 3)})
-    predicted = predict(task, name, rates)
+    predicted, note = predict(task, name, rates)
     found = measured_sensitivity(
         lambda: task.start(name),
         task.batch_loss,
@@ -174,20 +179,76 @@ def row(task: Task, name: str, peak: float) -> list[str]:
     out.append("{:.2f} ± {:.2f}".format(*found.ratio(at)))
     out.append("{:.3f} ± {:.3f}".format(*found.correlation(at)))
     out.append("{:.2f} ± {:.2f}".format(*found.with_drift().ratio(at)))
-    return out
+    return out, note
+
+
+class Point(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.x = nn.Parameter(torch.zeros(4, dtype=torch.float64))
+
+
+def adam_row(beta2: float, warm: bool) -> list[str]:
+    """Real Adam on a noisy quadratic at its optimum, from v = E g^2 (warm) or from nothing."""
+    mu = torch.tensor([1.0, 0.5, 0.2, 0.08], dtype=torch.float64)
+    noise = torch.tensor([0.3, 0.5, 0.1, 0.2], dtype=torch.float64)
+    rates, updates = bl.wsd(40, 0.05), (5, 10, 20, 30, 40)
+
+    def start() -> Model:
+        point = Point()
+        steps = torch.optim.Adam([point.x], lr=1.0, betas=(MOMENTUM, beta2))
+        if warm:
+            steps.state[point.x] = {
+                "step": torch.tensor(1e4),
+                "exp_avg": torch.zeros_like(noise),
+                "exp_avg_sq": noise.clone(),
+            }
+        return point, steps
+
+    found = measured_sensitivity(
+        start,
+        lambda point, kick: 0.5 * (mu * point.x**2).sum() + kick @ point.x,
+        lambda _, draw: noise.sqrt() * torch.randn(4, dtype=torch.float64, generator=draw),
+        lambda point: 0.5 * (mu * point.x**2).sum(),
+        rates,
+        updates,
+        draws=100,
+    )
+    scales = noise.sqrt()
+    kappa = adam_influence(
+        mu / scales, rates, beta1=MOMENTUM, noise=(noise / scales).numpy(), debias=not warm
+    )
+    at = 0.5 * kappa[found.updates - 1]
+    return [
+        f"{beta2:g}",
+        "E g^2" if warm else "0",
+        "{:.2f} ± {:.2f}".format(*found.ratio(at)),
+        "{:.4f} ± {:.4f}".format(*found.correlation(at)),
+        "{:.2f} ± {:.2f}".format(*found.with_drift().ratio(at)),
+    ]
+
+
+def quadratic() -> None:
+    table = [adam_row(beta2, warm) for beta2 in (0.999, 0.99, 0.95) for warm in (True, False)]
+    print(text_table(("beta2", "v at the start", "spread", "correlation", "with drift"), table))
 
 
 def main() -> None:
     torch.set_num_threads(1)
-    methods: dict[Task, list[Method]] = {
-        regression(): [("SGD", 0.2), ("momentum", 0.02), ("Adam", 0.01)],
-        network(): [
-            (name, factor * peak)
-            for name, peak in (("SGD", 0.3), ("momentum", 0.03), ("Adam", 0.003))
-            for factor in (1.0, 4.0)
-        ],
-    }
-    table = [row(task, *method) for task, all_of in methods.items() for method in all_of]
+    if sys.argv[1:] == ["quadratic"]:
+        quadratic()
+        return
+    peaks = {"SGD": 0.3, "momentum": 0.03, "Adam": 0.003}
+    cases = [
+        ("regression", "SGD", 0.2),
+        ("regression", "momentum", 0.02),
+        ("regression", "Adam", 0.01),
+        *(("network", name, f * peak) for name, peak in peaks.items() for f in (1.0, 4.0)),
+    ]
+    with ProcessPoolExecutor(2, get_context("spawn")) as workers:
+        done = list(workers.map(row, cases))
+    print(*(note for _, note in done), sep="\n")
+    table = [cells for cells, _ in done]
     header = ("task", "method", "peak", "warmup", "stable", "decay", "all", "correlation")
     print("\nmeasured / predicted spread, with standard errors; last: with the drift\n")
     print(text_table((*header, "with drift"), table))

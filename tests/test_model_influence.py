@@ -81,7 +81,7 @@ def test_nodes_keep_the_trace_and_the_dimension(tail):
 
 
 def test_a_power_tail_recovers_the_influence_of_a_power_law():
-    """20 of 1000 eigenvalues and the trace; leaving the tail out loses up to 9 %."""
+    """20 of 1000 eigenvalues and the trace; one lump, or none, is off by half and more."""
     rates = bl.wsd(400, 0.5)
     whole = bl.influence(np.arange(1, 1001) ** -1.6, rates)
     errors = {}
@@ -89,8 +89,8 @@ def test_a_power_tail_recovers_the_influence_of_a_power_law():
         nodes = spectrum().nodes(tail)
         kappa = bl.influence(nodes.eigenvalues, rates, multiplicity=nodes.weight)
         errors[tail] = np.abs(kappa / whole - 1.0).max()
-    assert errors["power"] < 2e-3 < errors["lump"]
-    assert errors["none"] > errors["power"]
+    assert errors["power"] < 1e-3
+    assert 0.5 < errors["lump"] < errors["none"]
 
 
 def test_a_tail_heavier_than_the_last_eigenvalue_allows_is_flat():

@@ -59,7 +59,7 @@ def model_spectrum(
 ) -> ModelSpectrum:
     """Leading eigenvalues, trace and, if asked, the gradient noise along the eigenvectors.
 
-    Lanczos costs about 2 to 5 products an eigenvalue, each a few passes over the data. The trace
+    Lanczos costs a few products an eigenvalue, each a few passes over the data. The trace
     is the sum of the leading eigenvalues and a Hutchinson estimate of the rest, ``probes`` more
     products with random signs outside the leading directions: its error is that of the rest alone.
 
