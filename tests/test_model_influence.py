@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw._kernels import adjoint
 from batchlaw.model_influence import ModelSpectrum, adam_influence
 
 RATES = np.random.default_rng(5).uniform(0.05, 0.6, 9)
@@ -105,6 +106,16 @@ def test_negative_eigenvalues_are_left_out():
     np.testing.assert_array_equal(nodes.eigenvalues, [2.0, 0.5])
     with pytest.raises(ValueError, match="nodes need a positive eigenvalue, got none"):
         ModelSpectrum("hessian", -values[:2], -2.5, 0.0, 3, 10).nodes()
+
+
+def test_exact_slopes_of_the_regression_are_just_above_influence():
+    """The regression of examples/sensitivity.py: what a noise-free measurement would find."""
+    mu, rates = np.arange(1, 33) ** -1.5, bl.wsd(80, 0.2)
+    slopes = np.empty(80)
+    start, shares = np.zeros(32), np.full(80, 1.0 / 16.0)
+    adjoint.plain_slopes(mu, np.ones(32), start, 1.0, rates, np.ones(80), shares, slopes)
+    ratio = slopes / bl.influence(mu, rates)
+    assert 1.0 < ratio.min() < ratio.max() < 1.04
 
 
 def test_bad_input_is_refused_in_one_line():
