@@ -1,0 +1,254 @@
+"""Spectra of PyTorch models against dense matrices, in float64."""
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+pytest.importorskip("scipy")
+
+from torch import nn  # noqa: E402
+from torch.func import functional_call, hessian, jacrev  # noqa: E402
+from torch.nn import functional  # noqa: E402
+
+from batchlaw.torch_spectra import (  # noqa: E402
+    KINDS,
+    adam_preconditioner,
+    gradient_noise_scale,
+    model_spectrum,
+)
+
+torch.set_num_threads(1)
+# torch warns of itself: its first forward derivative compiles helpers with torch.jit.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
+
+def half_square(output, target):
+    return 0.5 * ((output.squeeze(-1) - target) ** 2).mean()
+
+
+def features(n=60, d=12, seed=0):
+    rng = np.random.default_rng(seed)
+    Z = rng.standard_normal((n, d)) * np.arange(1, d + 1) ** -0.7
+    return torch.tensor(Z), torch.tensor(Z @ rng.standard_normal(d) + rng.standard_normal(n))
+
+
+def linear(d=12):
+    torch.manual_seed(0)
+    return nn.Linear(d, 1, bias=False, dtype=torch.float64)
+
+
+def mlp():
+    torch.manual_seed(1)
+    return nn.Sequential(nn.Linear(12, 5), nn.Tanh(), nn.Linear(5, 3)).double()
+
+
+def classes(n=60):
+    return features(n)[0], torch.arange(n) % 3
+
+
+def dense_matrices(model, loss, data):
+    """Gauss-Newton, Hessian and gradient covariance as matrices, by other calls than ours."""
+    names = [k for k, _ in model.named_parameters()]
+    shapes = [w.shape for w in model.parameters()]
+    flat = torch.cat([w.detach().reshape(-1) for w in model.parameters()])
+    inputs, targets = data
+
+    def outputs(w):
+        parts = torch.split(w, [s.numel() for s in shapes])
+        tree = {k: p.view(s) for k, p, s in zip(names, parts, shapes, strict=True)}
+        return functional_call(model, tree, (inputs,))
+
+    n = len(inputs)
+    J = jacrev(outputs)(flat)
+    out = outputs(flat)
+    G = torch.zeros(flat.numel(), flat.numel(), dtype=flat.dtype)
+    g = []
+    for i in range(n):
+        inner = hessian(lambda f, i=i: loss(f[None], targets[i : i + 1]))(out[i])
+        G += J[i].T @ inner @ J[i] / n
+        g.append(jacrev(lambda w, i=i: loss(outputs(w)[i : i + 1], targets[i : i + 1]))(flat))
+    g = torch.stack(g)
+    H = hessian(lambda w: loss(outputs(w), targets))(flat)
+    C = (g - g.mean(0)).T @ (g - g.mean(0)) / n
+    return dict(zip(KINDS, (x.detach().numpy() for x in (G, H, C)), strict=True)), g.detach()
+
+
+CASES = {
+    "regression": (linear, half_square, features),
+    "logistic": (
+        linear,
+        lambda f, y: functional.binary_cross_entropy_with_logits(f.squeeze(-1), (y > 0).to(f)),
+        features,
+    ),
+    "network": (mlp, functional.cross_entropy, classes),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("case", CASES)
+def test_leading_eigenvalues_match_the_dense_matrix(case, kind):
+    make, loss, draw = CASES[case]
+    model, data = make(), draw()
+    matrices, _ = dense_matrices(model, loss, data)
+    found = model_spectrum(model, loss, data, count=5, kind=kind, chunk=17, noise=True)
+    values, vectors = np.linalg.eigh(matrices[kind])
+    size = abs(values).max()
+    np.testing.assert_allclose(found.eigenvalues, values[::-1][:5], atol=1e-10 * size, rtol=0)
+    top = vectors[:, ::-1][:, :5]
+    C = matrices["gradient-covariance"]
+    np.testing.assert_allclose(
+        found.noise, np.einsum("ij,ik,kj->j", top, C, top), rtol=1e-7, atol=1e-12
+    )
+    assert found.residual < 1e-10
+    assert found.samples == 60
+    trace = np.trace(matrices[kind])
+    assert abs(found.trace - trace) < 4 * found.trace_error + 1e-10 * size
+    assert abs(found.noise_trace - np.trace(C)) < 4 * found.noise_trace_error + 1e-10
+
+
+def test_all_eigenvalues_give_the_trace_exactly():
+    found = model_spectrum(linear(), half_square, features(), count=50)
+    Z = features()[0].numpy()
+    np.testing.assert_allclose(
+        found.eigenvalues, np.linalg.eigvalsh(Z.T @ Z / 60)[::-1], rtol=1e-10
+    )
+    assert found.trace == pytest.approx(np.trace(Z.T @ Z / 60), rel=1e-12)
+    assert found.trace_error == 0.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_preconditioned_products_match_the_dense_matrix(kind):
+    model, data = mlp(), classes()
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    for _ in range(3):
+        optimizer.zero_grad()
+        functional.cross_entropy(model(data[0]), data[1]).backward()
+        optimizer.step()
+    P = adam_preconditioner(model, optimizer)
+    second = torch.cat([optimizer.state[w]["exp_avg_sq"].reshape(-1) for w in model.parameters()])
+    np.testing.assert_allclose(P, (second / (1 - 0.999**3)).sqrt() + 1e-8, rtol=1e-12)
+    found = model_spectrum(
+        model, functional.cross_entropy, data, count=4, kind=kind, preconditioner=P
+    )
+    root = P.sqrt().numpy()
+    dense = dense_matrices(model, functional.cross_entropy, data)[0][kind] / np.outer(root, root)
+    expected = np.linalg.eigvalsh(dense)[::-1][:4]
+    np.testing.assert_allclose(found.eigenvalues, expected, rtol=1e-9, atol=1e-10 * expected[0])
+
+
+def test_chunks_batches_and_single_precision_agree():
+    model, (x, y) = mlp(), classes()
+    options = {"count": 4, "kind": "gauss-newton"}
+    whole = model_spectrum(model, functional.cross_entropy, (x, y), **options).eigenvalues
+    batches = [(x[:25], y[:25]), (x[25:], y[25:])]
+    other = model_spectrum(model, functional.cross_entropy, batches, **options).eigenvalues
+    np.testing.assert_allclose(other, whole, rtol=1e-10)
+    model.float()
+    data = (x.float(), y)
+    single = model_spectrum(model, functional.cross_entropy, data, **options).eigenvalues
+    np.testing.assert_allclose(single, whole, rtol=1e-4)
+    double = model_spectrum(model, functional.cross_entropy, data, double=True, **options)
+    np.testing.assert_allclose(double.eigenvalues, whole, rtol=1e-5)
+    assert next(model.parameters()).dtype == torch.float32
+
+
+class Attention(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.read = nn.Embedding(7, 4)
+        self.mix = nn.Linear(4, 12)
+        self.drop = nn.Dropout(0.5)
+        self.write = nn.Linear(4, 7)
+
+    def forward(self, tokens):
+        q, k, v = self.mix(self.read(tokens)).unsqueeze(1).chunk(3, dim=-1)
+        mixed = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return self.write(self.drop(mixed.squeeze(1)))
+
+
+def test_attention_works_and_the_mode_of_the_model_is_kept():
+    torch.manual_seed(0)
+    model = Attention().double()
+    tokens = torch.randint(0, 7, (10, 6))
+
+    def loss(f, y):
+        return functional.cross_entropy(f.flatten(0, 1), y.flatten())
+
+    data = (tokens[:, :-1], tokens[:, 1:])
+    for kind in KINDS:
+        assert model_spectrum(model, loss, data, count=3, kind=kind).residual < 1e-9
+    scale = gradient_noise_scale(model, loss, data)
+    assert scale.trace > 0.0
+    assert model.training
+    assert model.drop.training
+
+
+def test_noise_scale_matches_its_definition_and_a_real_jackknife():
+    model, data = linear(), features()
+    _, g = dense_matrices(model, half_square, data)
+
+    def parts(g):
+        n = len(g)
+        trace = float(g.var(0, correction=1).sum())
+        return trace, float((g.mean(0) ** 2).sum()) - trace / n
+
+    found = gradient_noise_scale(model, half_square, data, chunk=7)
+    trace, square = parts(g)
+    assert found.trace == pytest.approx(trace, rel=1e-10)
+    assert found.gradient_square == pytest.approx(square, rel=1e-10)
+    assert found.scale == pytest.approx(trace / square, rel=1e-10)
+    keep = [torch.arange(60) != k for k in range(60)]
+    left = np.array([parts(g[k]) for k in keep])
+    for values, error in (
+        (left[:, 0], found.trace_error),
+        (left[:, 1], found.gradient_square_error),
+        (left[:, 0] / left[:, 1], found.scale_error),
+    ):
+        jackknife = np.sqrt(59 / 60 * ((values - values.mean()) ** 2).sum())
+        assert error == pytest.approx(jackknife, rel=1e-8)
+    pairs = gradient_noise_scale(model, half_square, data, batch=2)
+    assert pairs.trace == pytest.approx(2 * parts(g.view(30, 2, -1).mean(1))[0], rel=1e-10)
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_noise_scale_of_gaussian_regression_matches_the_closed_form(batch):
+    """tr(C) = tr(Sigma) (m.Sigma m + s2) + |Sigma m|^2 and g = Sigma m."""
+    rng = np.random.default_rng(2)
+    sigma = np.arange(1, 9) ** -1.5
+    m = rng.standard_normal(8)
+    Z = rng.standard_normal((4000, 8)) * np.sqrt(sigma)
+    model = linear(8)
+    with torch.no_grad():
+        model.weight.copy_(torch.tensor(m)[None])
+    data = (torch.tensor(Z), torch.tensor(0.7 * rng.standard_normal(4000)))
+    found = gradient_noise_scale(model, half_square, data, batch=batch)
+    square = ((sigma * m) ** 2).sum()
+    trace = sigma.sum() * ((sigma * m**2).sum() + 0.49) + square
+    assert abs(found.trace - trace) < 3 * found.trace_error < 0.3 * trace
+    assert abs(found.gradient_square - square) < 3 * found.gradient_square_error < 0.3 * square
+    assert abs(found.scale - trace / square) < 3 * found.scale_error < 0.4 * trace / square
+
+
+def test_noise_scale_is_infinite_where_the_gradient_is_lost_in_noise():
+    model = linear(4)
+    with torch.no_grad():
+        model.weight.zero_()
+    x = torch.ones(4, 4, dtype=torch.float64)
+    found = gradient_noise_scale(model, half_square, (x, torch.tensor([1.0, -1.0, 1.0, -1.0])))
+    assert found.scale == found.scale_error == np.inf
+
+
+def test_bad_input_is_refused_in_one_line():
+    model, data = linear(), features()
+    with pytest.raises(ValueError, match="kind must be one of"):
+        model_spectrum(model, half_square, data, kind="fisher")
+    with pytest.raises(ValueError, match="loss must be the mean over samples: of two it is"):
+        model_spectrum(model, lambda f, y: ((f[:, 0] - y) ** 2).sum(), data)
+    with pytest.raises(ValueError, match="one entry for each of the 12 parameters, got 3"):
+        model_spectrum(model, half_square, data, preconditioner=torch.ones(3))
+    with pytest.raises(ValueError, match="preconditioner must be positive"):
+        model_spectrum(model, half_square, data, preconditioner=torch.zeros(12))
+    with pytest.raises(ValueError, match="second moments of weight, got none"):
+        adam_preconditioner(model, torch.optim.SGD(model.parameters(), lr=0.1))
+    with pytest.raises(ValueError, match="two groups of 40 samples, got 1"):
+        gradient_noise_scale(model, half_square, data, batch=40, chunk=2)
