@@ -28,8 +28,8 @@ import batchlaw as bl
 from batchlaw.cli.table import text_table
 from batchlaw.model_influence import adam_influence
 from batchlaw.rates import wsd_phases
-from batchlaw.torch_sensitivity import measured_sensitivity
-from batchlaw.torch_spectra import adam_preconditioner, model_spectrum
+from batchlaw.torch_support.sensitivity import measured_sensitivity
+from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
 
 MOMENTUM = 0.9
 Model = tuple[nn.Module, torch.optim.Optimizer]

@@ -9,7 +9,7 @@ from torch import nn  # noqa: E402
 
 import batchlaw as bl  # noqa: E402
 from batchlaw.model_influence import adam_influence  # noqa: E402
-from batchlaw.torch_sensitivity import measured_sensitivity  # noqa: E402
+from batchlaw.torch_support.sensitivity import measured_sensitivity  # noqa: E402
 
 torch.set_num_threads(1)
 

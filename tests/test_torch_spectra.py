@@ -10,7 +10,7 @@ from torch import nn  # noqa: E402
 from torch.func import functional_call, hessian, jacrev  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
-from batchlaw.torch_spectra import (  # noqa: E402
+from batchlaw.torch_support.spectra import (  # noqa: E402
     KINDS,
     adam_preconditioner,
     gradient_noise_scale,

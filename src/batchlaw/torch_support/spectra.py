@@ -1,6 +1,6 @@
 """Spectra of PyTorch models: leading eigenvalues by Lanczos, traces by Hutchinson, noise scale.
 
-Every matrix is used through its products with vectors alone (``torch_products``). The model is
+Every matrix is used through its products with vectors alone (``products``). The model is
 used in evaluation mode.
 """
 
@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw.model_influence import ModelSpectrum
-from batchlaw.torch_products import Diagonal, Loss, Pairs, Products, products
+from batchlaw.torch_support.products import Diagonal, Loss, Pairs, Products, products
 
 KINDS = ("gauss-newton", "hessian", "gradient-covariance")
 # Rounding of float32 products keeps Lanczos from doing better.
