@@ -37,7 +37,7 @@ CLAIMS = {
     "collapse": 3,
     "multi-pass": 9,
     "sketches": 7,
-    "slips": 2,
+    "slips": 3,
     "outside": 72,
     "literature": 10,
 }
@@ -170,6 +170,14 @@ def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
     assert "family_slips.png" in pictures
     assert all(f"({name})" in report for name in pictures)
     assert "slips" in capsys.readouterr().out
+
+
+def test_figures_of_an_earlier_report_go(tmp_path):
+    (tmp_path / "claim_99.png").write_bytes(b"old")
+    (tmp_path / "mine.png").write_bytes(b"kept")
+    assert main(["verify", "--quick", "--family", "slips", "--output-dir", str(tmp_path)]) == 0
+    assert not (tmp_path / "claim_99.png").exists()
+    assert (tmp_path / "mine.png").exists()
 
 
 def test_results_do_not_depend_on_the_threads():

@@ -40,7 +40,7 @@ def verify(
     Parameters
     ----------
     quick
-        Smaller sizes: about a minute on two cores instead of ten, after compiling.
+        Smaller sizes: about a minute on two cores, after compiling, instead of 10 to 15.
     output_dir
         Where the files go; made if it is missing.
     family

@@ -35,13 +35,19 @@ this size**: neither. A check is worth what it can reject: the last column count
 
 
 def write(rows: Sequence[Row], size: Size, seconds: float, output: OutputDirectory) -> list[Path]:
-    """claims.csv, claims.json, report.md and its figures, all or none of them."""
+    """claims.csv, claims.json, report.md and its figures, all or none of them.
+
+    Figures of an earlier report in the same place go.
+    """
     with output.transaction() as files:
         table = [record(row) for row in rows]
         files.csv("claims.csv", table)
         files.json("claims.json", _document(table, size, seconds))
         figures = _figures(rows, files)
         files.path("report.md").write_text(markdown(rows, size, seconds, figures))
+    for old in (*output.path.glob("claim_*.png"), *output.path.glob("family_*.png")):
+        if old not in files.written:
+            old.unlink()
     return files.written
 
 

@@ -46,7 +46,7 @@ def _head(along: str, sizes: list[tuple[int, int]], exponent: float, draws: int)
     law = Exponent(exponent, along, 0.05)
     fixed = f"M = {sizes[0][1]}" if along == "k" else f"k = {sizes[0][0]}"
     return Check(
-        "head concentration is sqrt(k/M), not k/M as printed",
+        f"head concentration is sqrt(k/M), not k/M as printed: in {along}",
         "lemma aux-G3-E4 (K), corrected",
         f"{fixed}, {along} = {x[0]:g}..{x[-1]:g}, draws = {draws}",
         Curve({along: x}, deviation, "largest deviation", math.log(x[-1] / x[0])),
