@@ -1,5 +1,8 @@
 """Spectra of PyTorch models against dense matrices, in float64."""
 
+import json
+import re
+
 import numpy as np
 import pytest
 
@@ -10,6 +13,7 @@ from torch import nn  # noqa: E402
 from torch.func import functional_call, hessian, jacrev  # noqa: E402
 from torch.nn import functional  # noqa: E402
 
+from batchlaw.cli import main  # noqa: E402
 from batchlaw.torch_support.spectra import (  # noqa: E402
     KINDS,
     adam_preconditioner,
@@ -252,3 +256,60 @@ def test_bad_input_is_refused_in_one_line():
         adam_preconditioner(model, torch.optim.SGD(model.parameters(), lr=0.1))
     with pytest.raises(ValueError, match="two groups of 40 samples, got 1"):
         gradient_noise_scale(model, half_square, data, batch=40, chunk=2)
+
+
+MODULE = """
+import numpy as np, torch
+rng = np.random.default_rng(0)
+Z = rng.standard_normal((80, 6)) * np.arange(1, 7) ** -0.7
+y = Z @ rng.standard_normal(6) + rng.standard_normal(80)
+
+def build():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(6, 1, bias=False, dtype=torch.float64)
+    loss = lambda out, y: 0.5 * ((out.squeeze(-1) - y) ** 2).mean()
+    return model, loss, (torch.tensor(Z), torch.tensor(y))
+
+def wrong():
+    return 1
+"""
+
+
+def test_estimate_takes_a_function_that_returns_a_model(tmp_path, monkeypatch, capsys):
+    (tmp_path / "my_training.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    out = tmp_path / "out"
+    command = ["estimate", "my_training:build", "--steps", "32", "--gamma", "0.1"]
+    assert main([*command, "--output-dir", str(out)]) == 0
+    assert "6 parameters, 80 samples" in capsys.readouterr().out
+    document = json.loads((out / "estimate.json").read_text())
+    import my_training
+
+    covariance = my_training.Z.T @ my_training.Z / 80
+    np.testing.assert_allclose(
+        document["spectrum"]["eigenvalues"], np.linalg.eigvalsh(covariance)[::-1], rtol=1e-8
+    )
+    assert len(document["influence"]) == 32
+    assert (
+        main(["plan", "--problem", str(out / "spectrum.csv"), "--steps", "32", "--budget", "256"])
+        == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("no_such_module:build", "must be a module and a function"),
+        ("math:no_such_function", "must be a module and a function"),
+        ("my_training:wrong", r"must return \(model, loss, data\), got int"),
+    ],
+)
+def test_a_function_that_is_not_one_is_refused_in_one_line(
+    tmp_path, monkeypatch, capsys, name, words
+):
+    (tmp_path / "my_training.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    assert main(["estimate", name, "--steps", "32"]) == 2
+    error = capsys.readouterr().err
+    assert re.search(words, error)
+    assert error.count("\n") == 1

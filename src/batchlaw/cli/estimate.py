@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
@@ -16,6 +16,7 @@ from cyclopts import Parameter
 from batchlaw._check import FloatArray
 from batchlaw._files import OutputDirectory
 from batchlaw._version import __version__
+from batchlaw.cli.estimate_model import estimate_model, print_model
 from batchlaw.cli.inputs import RateOptions, Whole
 from batchlaw.cli.table import sparkline
 from batchlaw.estimate import EstimatedSpectrum, InfluenceBand, Tail, fit_tail, influence_band
@@ -39,6 +40,8 @@ def estimate(
     level: float = 0.9,
     draws: Whole = 199,
     seed: Whole = 0,
+    count: Whole = 50,
+    kind: Literal["gauss-newton", "hessian", "gradient-covariance"] = "gauss-newton",
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
     output_dir: Path | None = None,
 ) -> int:
@@ -47,7 +50,8 @@ def estimate(
     Parameters
     ----------
     features
-        A .npz, .npy, .csv or .parquet file: one row a sample, one column a feature.
+        A .npz, .npy, .csv or .parquet file: one row a sample, one column a feature. Or
+        module:function, a Python function that returns (model, loss, data) of PyTorch.
     array
         Name of the array in an .npz file.
     drop
@@ -61,13 +65,20 @@ def estimate(
     draws
         Gaussian samples from which the band is learned; 0 for a normal one.
     seed
-        Of those draws.
+        Of those draws; for a model, of the probes of its trace.
+    count
+        For a model: how many of its largest eigenvalues are computed.
+    kind
+        For a model: which matrix.
     json_
         Print JSON instead of lines.
     output_dir
         Directory for estimate.json, spectrum.csv (for plan) and influence.csv.
     """
     gamma = rates.build()
+    if ":" in str(features) and not features.exists():
+        print_model(*estimate_model(str(features), gamma, count, kind, seed, output_dir), json_)
+        return 0
     output = None if output_dir is None else OutputDirectory(output_dir)
     Z = read_features(features, array=array, drop=drop.split(",") if drop else ())
     options = {"centre": centre, "allow_constant": allow_constant}

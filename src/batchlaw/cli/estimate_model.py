@@ -1,0 +1,111 @@
+"""``batchlaw estimate module:function``: spectrum, noise and influence of a PyTorch model."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchlaw._check import FloatArray
+from batchlaw._files import OutputDirectory
+from batchlaw._version import __version__
+from batchlaw.cli.table import sparkline
+from batchlaw.influence_weights import influence
+from batchlaw.model_influence import ModelSpectrum, NoisyNodes
+
+
+def load(name: str) -> Any:
+    """What ``module:function`` returns; modules of the working directory are found too."""
+    module, _, function = name.partition(":")
+    sys.path.insert(0, os.getcwd())
+    try:
+        made = getattr(importlib.import_module(module), function)()
+    except (ImportError, AttributeError) as error:
+        raise ValueError(f"{name} must be a module and a function in it: {error}") from None
+    finally:
+        sys.path.pop(0)
+    if not isinstance(made, tuple) or len(made) != 3:
+        raise ValueError(f"{name} must return (model, loss, data), got {type(made).__name__}")
+    return made
+
+
+def estimate_model(
+    name: str, gamma: FloatArray, count: int, kind: str, seed: int, output_dir: Path | None
+) -> tuple[str, dict[str, Any]]:
+    """The report in words and in full; files are written where a directory is given."""
+    output = None if output_dir is None else OutputDirectory(output_dir)
+    try:
+        from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
+    except ModuleNotFoundError as error:
+        raise ValueError(f"a model needs PyTorch and SciPy: {error}") from None
+    model, loss, data = load(name)
+    found = model_spectrum(model, loss, data, count=count, kind=kind, noise=True, seed=seed)
+    scale = gradient_noise_scale(model, loss, data)
+    nodes = found.nodes()
+    kappa = influence(nodes.eigenvalues, gamma, multiplicity=nodes.weight)
+    document = {
+        "model": name,
+        "spectrum": {key: _plain(value) for key, value in asdict(found).items()},
+        "noise_scale": {key: _plain(value) for key, value in asdict(scale).items()},
+        "influence": kappa.tolist(),
+        "rates": gamma.tolist(),
+        "batchlaw": __version__,
+    }
+    if output is not None:
+        with output.transaction() as files:
+            files.json("estimate.json", document)
+            files.csv("spectrum.csv", _rows(nodes))
+            files.csv(
+                "influence.csv",
+                [
+                    {"step": t + 1, "rate": gamma[t], "influence": kappa[t]}
+                    for t in range(kappa.size)
+                ],
+            )
+    return _report(found, scale, kappa), document
+
+
+def print_model(report: str, document: dict[str, Any], as_json: bool) -> None:
+    """One or the other on stdout."""
+    print(json.dumps(document, indent=2) if as_json else report)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists, and what JSON cannot hold as null."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _rows(nodes: NoisyNodes) -> list[dict[str, float]]:
+    """What plan reads. A direction weighs by its noise: influence then counts what it receives."""
+    return [
+        {"eigenvalue": float(mu), "energy": 0.0, "multiplicity": float(many)}
+        for mu, many in zip(nodes.eigenvalues, nodes.weight, strict=True)
+    ]
+
+
+def _report(found: ModelSpectrum, scale: Any, kappa: FloatArray) -> str:
+    wide = sys.stdout.encoding.lower().startswith("utf")
+    batches = np.sqrt(kappa)
+    batches /= batches.mean()
+    top = ", ".join(f"{x:.4g}" for x in found.eigenvalues[:5])
+    noise = f"{found.noise_trace:.4g}" if found.noise_trace is not None else "unknown"
+    return "\n".join(
+        [
+            f"{found.dimension} parameters, {found.samples} samples, {found.kind} matrix",
+            f"largest eigenvalues {top}; trace {found.trace:.4g} ± {found.trace_error:.2g}",
+            f"trace of the gradient noise {noise}; gradient noise scale {scale.scale:.4g} "
+            f"± {scale.scale_error:.2g} samples",
+            f"influence {sparkline(kappa, wide)}",
+            f"batches   {sparkline(batches, wide)}",
+            f"batches over their mean from {batches.min():.3g} to {batches.max():.3g}",
+            "note: curvature at these weights, its unmeasured directions modelled by a power law",
+        ]
+    )
