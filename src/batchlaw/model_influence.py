@@ -2,7 +2,8 @@
 
 A model's curvature is known by its leading eigenvalues and its trace, its gradient noise by
 the same directions and its own trace. ``ModelSpectrum`` holds both (``torch_support.spectra``
-measures them), ``nodes`` fills in the rest, and ``adam_influence`` turns them into weights for Adam.
+measures them), ``nodes`` fills in the rest, and ``adam_influence`` turns them into weights for
+Adam.
 """
 
 from __future__ import annotations

@@ -1,0 +1,223 @@
+"""results.csv, summary.md and its figures, from the store alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from batchlaw import plots
+from batchlaw._files import OutputDirectory
+from batchlaw.study.plan import StudyPlan
+from batchlaw.study.schedules import CONSTANT, ORACLE, RATE, SCHEDULES, STAGES
+from batchlaw.study.setting import Group, left_out
+from batchlaw.study.statistics import Compared, Interval, compare, versus
+from batchlaw.study.timing import described
+from batchlaw.sweep.store import DONE, Store, Stored
+
+INTRODUCTION = """\
+All schedules of a row take the same number of updates and of samples. Differences are of validation
+loss to the constant batch at its best rate, paired by seed (same start, same order of samples),
+with 95 % intervals of Student's t over seeds; below zero is better. *Tuned*: each schedule at the
+peak rate of the grid that is best for it; otherwise all are at constant's best. `^` marks a tuned
+rate at an end of the grid. A noise ratio is the noise in the final training loss over that of the
+constant batch.
+"""
+Found = list[tuple[Group, list[Compared]]]
+
+
+def write(plan: StudyPlan, store: Store, output: OutputDirectory) -> list[Path]:
+    """All files, or none of them."""
+    rows = list(store.rows())
+    found = [(group, compare(group, rows, store)) for group in plan.groups]
+    with output.transaction() as files:
+        if rows:
+            files.csv("results.csv", [record(row) for row in rows])
+        figures = {}
+        if any(lines for _, lines in found):
+            figures = {"losses.png": _losses(found), "noise.png": _noise(found)}
+        for name, figure in figures.items():
+            plots.save(figure, files.path(name))
+        files.path("summary.md").write_text(markdown(plan, found, rows, list(figures)))
+    return files.written
+
+
+def record(row: Stored) -> dict[str, Any]:
+    """One line of results.csv; the batches are in the store."""
+    names = ("task", "optimizer", "rates", "schedule", "peak", "seed", "steps", "mean_batch")
+    kept = {name: row.cell[name] for name in (*names, "repetitions", "data")}
+    values = {name: row.result.get(name) for name in ("validation", "training", "noise", "exact")}
+    reason = row.result.get("reason", "")
+    return {**kept, "status": row.status, **values, "reason": reason, "seconds": row.seconds}
+
+
+def markdown(plan: StudyPlan, found: Found, rows: Sequence[Stored], figures: list[str]) -> str:
+    lines = [f"# Batch schedules in training ({'quick' if plan.asked['quick'] else 'full'} study)"]
+    lines += ["", _facts(plan, rows), "", INTRODUCTION, *glance(found)]
+    lines += ["", "## Against batches like the rate", "", *rule_table(found, rows)]
+    lines += ["", "## Where the predicted noise ratio fails", "", *failures(found)]
+    for name in figures:
+        lines += ["", f"![{name.removesuffix('.png')}]({name})"]
+    for group, compared in found:
+        lines += ["", f"## {group.name}", "", _sizes(group), "", *group_table(compared)]
+    lines += ["", "## What was left out", "", *_left_out(plan)]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(plan: StudyPlan, rows: Sequence[Stored]) -> str:
+    failed = sum(row.status != DONE for row in rows)
+    spent = described(sum(row.seconds for row in rows))
+    versions = ", ".join(f"{name} {value}" for name, value in plan.versions.items())
+    return (
+        f"{len(rows)} runs and pilots of {plan.cells} planned, {failed} of them diverged; "
+        f"{spent} of one core. {versions} (the text is a hash: it changes with Python's version)."
+    )
+
+
+def _sizes(group: Group) -> str:
+    runs = f", {group.repetitions} runs each" if group.repetitions > 1 else ""
+    return (
+        f"{group.steps} updates, mean batch {group.mean_batch}, {group.seeds} seeds{runs}; "
+        f"peaks {', '.join(f'{peak:g}' for peak in group.peaks)}."
+    )
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["-"] * len(header)
+    return [f"| {' | '.join(row)} |" for row in (header, rule, *lines)]
+
+
+def glance(found: Found) -> list[str]:
+    """One line a group: constant's loss, and every other schedule's tuned difference."""
+    others = [name for name in SCHEDULES if name != CONSTANT]
+    lines = []
+    for group, compared in found:
+        by = {each.schedule: each for each in compared}
+        if CONSTANT not in by:
+            continue
+        cells = [_tuned(by.get(name)) for name in others]
+        lines.append((group.name, f"{by[CONSTANT].loss:.4f}", *cells))
+    verdict = ["better / worse / can't tell", ""]
+    for name in others:
+        sides = [e.tuned_difference.side for _, c in found for e in c if e.schedule == name]
+        verdict.append(" / ".join(str(sides.count(side)) for side in (-1, 1, 0)))
+    return _table(("task, optimizer, rates", "constant", *others), [*lines, verdict])
+
+
+def rule_table(found: Found, rows: Sequence[Stored]) -> list[str]:
+    """Whether knowing the influence beats the simplest rule, each at its own best rate."""
+    ours = (ORACLE, STAGES, CONSTANT)
+    lines = [
+        (group.name, *(_difference(versus(group, rows, name, RATE)) for name in ours))
+        for group, compared in found
+        if compared
+    ]
+    return _table(("task, optimizer, rates", *(f"{n} less it" for n in ours)), lines)
+
+
+def failures(found: Found) -> list[str]:
+    """Every ratio whose interval leaves the prediction out, by more than 0.05."""
+    wrong = [(group, each) for group, lines in found for each in lines if each.prediction_fails]
+    tested = sum(
+        math.isfinite(each.measured.low) and each.schedule != CONSTANT
+        for _, lines in found
+        for each in lines
+    )
+    said = [f"{len(wrong)} of {tested} ratios: outside the 95 % interval, and by more than 0.05."]
+    if not wrong:
+        return said
+    lines = [
+        (group.name, each.schedule, _span(each.measured), _number(each.predicted))
+        for group, each in wrong
+    ]
+    header = ("task, optimizer, rates", "schedule", "measured", "predicted")
+    return [*said, "", *_table(header, lines)]
+
+
+def group_table(compared: Sequence[Compared]) -> list[str]:
+    """One group in full."""
+    if not compared:
+        return ["No runs yet."]
+    header = (
+        "schedule",
+        f"loss at {compared[0].peak:g}",
+        "difference",
+        "tuned peak",
+        "tuned loss",
+        "tuned difference",
+        "noise ratio",
+        "predicted",
+        "exact",
+        "diverged",
+    )
+    lines = [
+        (
+            each.schedule,
+            f"{each.loss:.4f}",
+            _difference(each.difference),
+            f"{each.tuned_peak:g}{'^' if each.at_edge else ''}",
+            f"{each.tuned_loss:.4f}",
+            _difference(each.tuned_difference),
+            _span(each.measured),
+            _number(each.predicted),
+            _number(each.exact),
+            str(each.diverged),
+        )
+        for each in compared
+    ]
+    return _table(header, lines)
+
+
+def _left_out(plan: StudyPlan) -> list[str]:
+    hours = plan.asked["hours"]
+    lines = [f"- {name}: did not fit in {hours:g} hours" for name in plan.dropped]
+    others = [name for name in left_out(plan.groups) if name not in plan.dropped]
+    return [*lines, f"- not part of this study: {'; '.join(others) or 'nothing'}"]
+
+
+def _tuned(each: Compared | None) -> str:
+    if each is None:
+        return "-"
+    return _difference(each.tuned_difference) + ("^" if each.at_edge else "")
+
+
+def _difference(interval: Interval) -> str:
+    if not math.isfinite(interval.mean):
+        return "-"
+    return f"{interval.mean:+.4f} ± {interval.high - interval.mean:.4f}"
+
+
+def _span(interval: Interval) -> str:
+    if not math.isfinite(interval.mean):
+        return "-"
+    return f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "-"
+
+
+def _losses(found: Found) -> Any:
+    panels = {
+        group.name: [
+            (each.schedule, each.tuned_difference.mean, each.tuned_difference.high)
+            for each in lines
+            if each.schedule != CONSTANT and math.isfinite(each.tuned_difference.mean)
+        ]
+        for group, lines in found
+        if lines
+    }
+    return plots.study_losses_figure(panels)
+
+
+def _noise(found: Found) -> Any:
+    points = [
+        (group.task, each.predicted, each.measured.mean, each.measured.high)
+        for group, lines in found
+        for each in lines
+        if each.schedule != CONSTANT
+        and math.isfinite(each.measured.mean)
+        and math.isfinite(each.predicted)
+    ]
+    return plots.study_noise_figure(points)

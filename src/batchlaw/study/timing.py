@@ -1,0 +1,91 @@
+"""How long a study takes, from steps that were timed, and what has to go to fit the hours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+
+from batchlaw.study.cells import pilot_cell, run_cell, schedules_of
+from batchlaw.study.run import worker_pool
+from batchlaw.study.schedules import CONSTANT, REFERENCE
+from batchlaw.study.setting import Group
+
+# Steps of the two short runs whose difference in time is that of the steps alone.
+SHORT, LONG = 10, 40
+# A pilot's spectrum in steps of training, by measurement.
+SPECTRUM_STEPS = {"transformer": 4500, "mlp": 4000, "logistic": 3500}
+# The reference in runs of the others: four times the samples, at less than that a sample.
+REFERENCE_RUNS = {"transformer": 3.5}
+# The exact prediction in steps of a regression's R runs, once for each schedule and peak.
+EXACT_STEPS = {"digits-features": 14_000, "digits": 5_000}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one core that a group takes, and its runs."""
+
+    group: Group
+    seconds_per_step: float
+
+    @property
+    def cells(self) -> int:
+        group = self.group
+        return len(group.peaks) * (1 + group.seeds * len(schedules_of(group)))
+
+    @property
+    def seconds(self) -> float:
+        group = self.group
+        shares = [
+            REFERENCE_RUNS.get(group.task, 1.0) if name == REFERENCE else 1.0
+            for name in schedules_of(group)
+        ]
+        steps = group.seeds * sum(shares) * group.steps
+        steps += group.steps + SPECTRUM_STEPS.get(group.task, 0)
+        if group.optimizer == "sgd":
+            steps += len(group.schedules) * EXACT_STEPS.get(group.task, 0)
+        return self.seconds_per_step * steps * len(group.peaks)
+
+
+def measured_costs(groups: Sequence[Group], workers: int) -> list[Cost]:
+    """Costs from short runs of every task and optimizer, with all workers busy."""
+    kinds = {(group.task, group.optimizer): group for group in reversed(groups)}
+    with worker_pool(workers) as pool:
+        found = dict(zip(kinds, _steps(pool, list(kinds.values())), strict=True))
+    return [Cost(group, found[group.task, group.optimizer]) for group in groups]
+
+
+def _steps(pool: ProcessPoolExecutor, groups: Sequence[Group]) -> list[float]:
+    return list(pool.map(seconds_per_step, groups))
+
+
+def seconds_per_step(group: Group) -> float:
+    """Of a constant batch, in this process: the first run loads the data and the libraries."""
+    times = []
+    for steps in (SHORT, SHORT, LONG):
+        cell = pilot_cell(replace(group, steps=steps), group.peaks[0])
+        start = time.perf_counter()
+        run_cell({**cell, "schedule": CONSTANT, "seed": 1})
+        times.append(time.perf_counter() - start)
+    return max(times[2] - times[1], 1e-6) / (LONG - SHORT)
+
+
+def within(costs: Sequence[Cost], hours: float, workers: int) -> tuple[list[Cost], list[Cost]]:
+    """The groups that fit, in order of importance, and those that were dropped."""
+    left = hours * 3600.0 * workers
+    kept: list[Cost] = []
+    dropped: list[Cost] = []
+    for cost in costs:
+        fits = cost.seconds <= left
+        (kept if fits else dropped).append(cost)
+        left -= cost.seconds if fits else 0.0
+    return kept, dropped
+
+
+def described(seconds: float) -> str:
+    """A duration in words."""
+    if seconds < 120.0:
+        return f"{seconds:.0f} s"
+    minutes = seconds / 60.0
+    return f"{minutes:.0f} min" if minutes < 120.0 else f"{minutes / 60.0:.1f} h"
