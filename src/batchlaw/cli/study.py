@@ -16,9 +16,8 @@ from batchlaw.cli.progress import progress_bars
 from batchlaw.simulate import cores
 from batchlaw.study.cells import group_cells, pilot_cells
 from batchlaw.study.plan import StudyPlan, make_plan, read_plan, write_plan
-from batchlaw.study.run import run_cells
+from batchlaw.study.run import Workers, run_cells, worker_pool
 from batchlaw.study.summary import write
-from batchlaw.study.timing import described
 from batchlaw.sweep.store import Store
 
 STORE = "study.sqlite"
@@ -34,6 +33,7 @@ def study(
     optimizer: Names = None,
     hours: float = 2.0,
     workers: Whole | None = None,
+    estimate: Flag = False,
     summary: Flag = False,
 ) -> int:
     """Compare batch schedules in training, at equal updates and equal samples.
@@ -56,6 +56,8 @@ def study(
         Groups of runs that would not fit, by steps timed at the start, are dropped and named.
     workers
         Processes, of one thread each; all cores by default. Results do not depend on it.
+    estimate
+        Time a few steps, say how many runs there are and how long they take, and stop.
     summary
         Run nothing: write the summary of what the store has.
     """
@@ -67,9 +69,13 @@ def study(
     output = OutputDirectory(output_dir)
     asked = {"quick": quick, "tasks": task, "optimizers": optimizer, "hours": hours}
     with Store(output_dir / STORE) as store:
-        plan = _planned(asked, output, count)
-        with progress_bars() as stage:
-            _run(plan, store, count, stage)
+        with worker_pool(count) as processes:
+            plan = _planned(asked, output, processes)
+            _say(f"{plan.described(count)} with {count} processes; {len(store)} cells are stored")
+            if estimate:
+                return 0
+            with progress_bars() as stage:
+                _run(plan, store, processes, stage)
         written = write(plan, store, output)
     print(f"{len(written)} files in {output_dir}; summary: {output_dir / 'summary.md'}")
     return 0
@@ -85,7 +91,7 @@ def _summary(folder: Path) -> int:
     return 0
 
 
-def _planned(asked: dict[str, Any], output: OutputDirectory, workers: int) -> StudyPlan:
+def _planned(asked: dict[str, Any], output: OutputDirectory, workers: Workers) -> StudyPlan:
     """The plan of this folder if it was asked for in the same words, else a new one."""
     plan = read_plan(output.path)
     if plan is None or plan.asked != asked:
@@ -97,15 +103,10 @@ def _planned(asked: dict[str, Any], output: OutputDirectory, workers: int) -> St
     return plan
 
 
-def _run(plan: StudyPlan, store: Store, workers: int, stage: Any) -> None:
+def _run(plan: StudyPlan, store: Store, workers: Workers, stage: Any) -> None:
     pilots = pilot_cells(plan.groups)
-    known = sum(1 for _ in pilots) - sum(1 for _ in store.missing(pilots))
-    _say(
-        f"{plan.cells} cells in {len(plan.groups)} groups, {len(store)} stored; all take about "
-        f"{described(plan.core_seconds / workers)} with {workers} processes"
-    )
-    advance = stage("pilots", len(pilots) - known) if stage else None
-    run_cells(store, pilots, workers, advance)
+    todo = sum(1 for _ in store.missing(pilots))
+    run_cells(store, pilots, workers, stage("pilots", todo) if stage else None)
     cells = [cell for group in plan.groups for cell in group_cells(group, store)]
     todo = sum(1 for _ in store.missing(cells))
     run_cells(store, cells, workers, stage("runs", todo) if stage else None)

@@ -34,7 +34,9 @@ def pilot_cell(group: Group, peak: float) -> Cell:
 
 
 def pilot_cells(groups: list[Group]) -> list[Cell]:
-    return [pilot_cell(group, peak) for group in groups for peak in group.peaks]
+    """Pilots of all groups, the longest first so that no worker is left with one at the end."""
+    longest = sorted(groups, key=lambda group: group.task != "transformer")
+    return [pilot_cell(group, peak) for group in longest for peak in group.peaks]
 
 
 def group_cells(group: Group, store: Store) -> Iterator[Cell]:

@@ -41,8 +41,7 @@ class Population:
     @property
     def optimum(self) -> FloatArray:
         """Least squares."""
-        out: FloatArray = np.linalg.lstsq(self.features, self.labels)[0]
-        return out
+        return np.asarray(np.linalg.lstsq(self.features, self.labels)[0], np.float64)
 
     @property
     def residual_variance(self) -> float:
@@ -54,21 +53,20 @@ def population(name: str) -> Population:
     """One of ``SETS``, or "digits-features": random features of digits."""
     base = "digits" if name == "digits-features" else name
     features, target = _bundled(base)
-    features = _standard(features)
+    features = _pixels(features) if base == "digits" else _standard(features)
     if name == "digits-features":
         rng = np.random.default_rng(7)
         weights = rng.standard_normal((features.shape[1], RANDOM_FEATURES))
-        features = np.maximum(features @ weights / np.sqrt(features.shape[1]), 0.0)
-        features = _standard(features)
+        features = _pixels(np.maximum(features @ weights, 0.0))
     features = features / np.sqrt(np.mean((features**2).sum(axis=1)))
     return Population(features, (target - target.mean()) / target.std())
 
 
 @lru_cache(maxsize=1)
 def digits() -> tuple[FloatArray, IntArray, FloatArray, IntArray]:
-    """Standardised digits: training inputs and classes, then validation's, every fourth image."""
+    """Training inputs and classes, then validation's, every fourth image."""
     features, target = _bundled("digits")
-    features, classes = _standard(features), target.astype(np.int64)
+    features, classes = _pixels(features), target.astype(np.int64)
     held = np.arange(classes.size) % 4 == 3
     return features[~held], classes[~held], features[held], classes[held]
 
@@ -82,6 +80,13 @@ def _bundled(name: str) -> tuple[FloatArray, FloatArray]:
         ) from None
     found: Any = getattr(datasets, f"load_{name}")(return_X_y=True)
     return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+
+
+def _pixels(features: FloatArray) -> FloatArray:
+    """Centred, on one scale: standard pixels would give those that are hardly used long tails."""
+    kept = features[:, features.std(axis=0) > 1e-9]
+    out: FloatArray = (kept - kept.mean(axis=0)) / np.sqrt(kept.var(axis=0).mean())
+    return out
 
 
 def _standard(features: FloatArray) -> FloatArray:

@@ -11,9 +11,6 @@ from batchlaw.study.regression import plain
 from batchlaw.study.schedules import BETA2, MOMENTUM, WEIGHT_DECAY
 
 if TYPE_CHECKING:
-    from torch import nn
-    from torch.optim import Optimizer
-
     from batchlaw.torch_support.small_models import TrainingTask
 
 
@@ -52,7 +49,8 @@ def model_pilot(
 
 def _trained(
     name: str, optimizer: str, rates: FloatArray, batches: IntArray, seed: int
-) -> tuple[TrainingTask, nn.Module, Optimizer]:
+) -> tuple[TrainingTask, Any, Any]:
+    """The task, the trained model and its optimizer."""
     from batchlaw.torch_support import training
 
     training.one_thread()

@@ -13,8 +13,9 @@ import numpy as np
 from batchlaw._files import OutputDirectory
 from batchlaw._version import __version__
 from batchlaw.study.data import python_sources
+from batchlaw.study.run import Workers
 from batchlaw.study.setting import Group, chosen, full_groups, quick_groups
-from batchlaw.study.timing import Cost, measured_costs, within
+from batchlaw.study.timing import START, Cost, described, measured_costs, within
 
 FILE = "plan.json"
 
@@ -40,13 +41,18 @@ class StudyPlan:
     def core_seconds(self) -> float:
         return sum(cost.seconds for cost in self.kept)
 
+    def described(self, workers: int) -> str:
+        """How many runs, and how long they take."""
+        seconds = START + self.core_seconds / workers
+        return f"{self.cells} cells in {len(self.kept)} groups, about {described(seconds)}"
 
-def make_plan(asked: dict[str, Any], workers: int) -> StudyPlan:
+
+def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
     """``asked`` has quick, tasks, optimizers and hours."""
     groups = chosen(
         quick_groups() if asked["quick"] else full_groups(), asked["tasks"], asked["optimizers"]
     )
-    kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers)
+    kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.count)
     if not kept:
         raise ValueError(f"hours must be enough for one comparison, got {asked['hours']:g}")
     return StudyPlan(asked, kept, [cost.group.name for cost in dropped], _versions())

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
+from dataclasses import dataclass
 from itertools import islice
 from multiprocessing import connection
 
@@ -25,16 +26,24 @@ AHEAD = 2
 Outcome = tuple[dict[str, object] | None, str, float]
 
 
+@dataclass(frozen=True)
+class Workers:
+    """Processes that compute cells."""
+
+    pool: ProcessPoolExecutor
+    count: int
+
+
 def run_cells(
     store: Store,
     cells: Iterable[Cell],
-    workers: int,
+    workers: Workers,
     advance: Callable[[int], None] | None = None,
 ) -> int:
     """Compute the cells that the store does not have; returns how many.
 
-    Every result is on disk before the next is waited for. An interrupt stores what has finished
-    and ends the workers; so does the death of this process, without the storing.
+    Every result is on disk before the next is waited for, and an interrupt stores what has
+    finished.
     """
     todo = iter(list(store.missing(cells)))
     running: dict[Future[Outcome], Cell] = {}
@@ -47,34 +56,36 @@ def run_cells(
             count += 1
         return count
 
-    with worker_pool(workers) as pool:
-        try:
-            while True:
-                for cell in islice(todo, AHEAD * workers - len(running)):
-                    running[pool.submit(work, cell)] = cell
-                if not running:
-                    return done
-                ready = keep(wait(running, return_when=FIRST_COMPLETED).done)
-                done += ready
-                if advance is not None:
-                    advance(ready)
-        except KeyboardInterrupt:
-            keep([future for future in running if future.done() and not future.cancelled()])
-            raise
-        except BrokenProcessPool:
-            raise OSError("a worker of the study died; run it again to continue") from None
+    try:
+        while True:
+            for cell in islice(todo, AHEAD * workers.count - len(running)):
+                running[workers.pool.submit(work, cell)] = cell
+            if not running:
+                return done
+            ready = keep(wait(running, return_when=FIRST_COMPLETED).done)
+            done += ready
+            if advance is not None:
+                advance(ready)
+    except KeyboardInterrupt:
+        keep([future for future in running if future.done() and not future.cancelled()])
+        raise
+    except BrokenProcessPool:
+        raise OSError("a worker of the study died; run it again to continue") from None
 
 
 @contextmanager
-def worker_pool(workers: int) -> Iterator[ProcessPoolExecutor]:
-    """Fresh processes with one thread each; those still at work are ended on the way out."""
+def worker_pool(count: int) -> Iterator[Workers]:
+    """Fresh processes with one thread each.
+
+    An error or an interrupt ends those still at work; they end with this process, too.
+    """
     before = {name: os.environ.get(name) for name in THREADS}
     # Read when a process loads its libraries, which is before any code of ours runs there.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"), initializer=_worker)
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_worker)
     try:
-        yield pool
+        yield Workers(pool, count)
         pool.shutdown()
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)

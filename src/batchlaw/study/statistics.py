@@ -137,6 +137,23 @@ def _compared(
     )
 
 
+def ratios_by_rate(
+    group: Group, rows: Sequence[Stored], store: Store, schedule: str
+) -> list[tuple[float, Interval, float, float]]:
+    """A schedule's noise ratio at every peak: the peak, measured, predicted and exact."""
+    runs = runs_of(group, rows)
+    out = []
+    for peak in group.peaks:
+        ours, theirs, reference = (
+            runs.get(name, {}).get(peak, {}) for name in (schedule, CONSTANT, REFERENCE)
+        )
+        if ours and theirs:
+            predicted = _predicted(ours, theirs, _kappa(group, peak, store))
+            measured = noise_ratio(ours, theirs, reference)
+            out.append((peak, measured, predicted, _exact(ours, theirs)))
+    return out
+
+
 def versus(group: Group, rows: Sequence[Stored], ours: str, theirs: str) -> Interval:
     """One schedule less another, each at the rate that is best for it, paired by seed."""
     runs = runs_of(group, rows)

@@ -12,7 +12,7 @@ from batchlaw._files import OutputDirectory
 from batchlaw.study.plan import StudyPlan
 from batchlaw.study.schedules import CONSTANT, ORACLE, RATE, SCHEDULES, STAGES
 from batchlaw.study.setting import Group, left_out
-from batchlaw.study.statistics import Compared, Interval, compare, versus
+from batchlaw.study.statistics import Compared, Interval, compare, ratios_by_rate, versus
 from batchlaw.study.timing import described
 from batchlaw.sweep.store import DONE, Store, Stored
 
@@ -39,7 +39,7 @@ def write(plan: StudyPlan, store: Store, output: OutputDirectory) -> list[Path]:
             figures = {"losses.png": _losses(found), "noise.png": _noise(found)}
         for name, figure in figures.items():
             plots.save(figure, files.path(name))
-        files.path("summary.md").write_text(markdown(plan, found, rows, list(figures)))
+        files.path("summary.md").write_text(markdown(plan, found, rows, store, list(figures)))
     return files.written
 
 
@@ -52,11 +52,14 @@ def record(row: Stored) -> dict[str, Any]:
     return {**kept, "status": row.status, **values, "reason": reason, "seconds": row.seconds}
 
 
-def markdown(plan: StudyPlan, found: Found, rows: Sequence[Stored], figures: list[str]) -> str:
+def markdown(
+    plan: StudyPlan, found: Found, rows: Sequence[Stored], store: Store, figures: list[str]
+) -> str:
     lines = [f"# Batch schedules in training ({'quick' if plan.asked['quick'] else 'full'} study)"]
     lines += ["", _facts(plan, rows), "", INTRODUCTION, *glance(found)]
     lines += ["", "## Against batches like the rate", "", *rule_table(found, rows)]
     lines += ["", "## Where the predicted noise ratio fails", "", *failures(found)]
+    lines += ["", "## The oracle's noise ratio at every rate", "", *rates_table(found, rows, store)]
     for name in figures:
         lines += ["", f"![{name.removesuffix('.png')}]({name})"]
     for group, compared in found:
@@ -135,6 +138,18 @@ def failures(found: Found) -> list[str]:
     return [*said, "", *_table(header, lines)]
 
 
+def rates_table(found: Found, rows: Sequence[Stored], store: Store) -> list[str]:
+    """Influence is exact to leading order in the rate: where that order ends."""
+    lines = [
+        (group.name, f"{peak:g}", _span(measured), _number(predicted), _number(exact))
+        for group, compared in found
+        if compared
+        for peak, measured, predicted, exact in ratios_by_rate(group, rows, store, ORACLE)
+    ]
+    header = ("task, optimizer, rates", "peak", "measured", "predicted", "exact")
+    return _table(header, lines)
+
+
 def group_table(compared: Sequence[Compared]) -> list[str]:
     """One group in full."""
     if not compared:
@@ -172,8 +187,7 @@ def group_table(compared: Sequence[Compared]) -> list[str]:
 def _left_out(plan: StudyPlan) -> list[str]:
     hours = plan.asked["hours"]
     lines = [f"- {name}: did not fit in {hours:g} hours" for name in plan.dropped]
-    others = [name for name in left_out(plan.groups) if name not in plan.dropped]
-    return [*lines, f"- not part of this study: {'; '.join(others) or 'nothing'}"]
+    return lines + [f"- not run: {line}" for line in left_out(plan.groups)]
 
 
 def _tuned(each: Compared | None) -> str:

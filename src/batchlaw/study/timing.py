@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 
 from batchlaw.study.cells import pilot_cell, run_cell, schedules_of
-from batchlaw.study.run import worker_pool
+from batchlaw.study.run import Workers
 from batchlaw.study.schedules import CONSTANT, REFERENCE
 from batchlaw.study.setting import Group
 
 # Steps of the two short runs whose difference in time is that of the steps alone.
 SHORT, LONG = 10, 40
-# A pilot's spectrum in steps of training, by measurement.
-SPECTRUM_STEPS = {"transformer": 4500, "mlp": 4000, "logistic": 3500}
+# A pilot's spectrum in steps of training with this batch, by measurement.
+SPECTRUM_STEPS = {"transformer": 4_000, "mlp": 10_000, "logistic": 6_000}
+SPECTRUM_BATCH = 8
+# Seconds of a cell beside its steps, and of starting the workers.
+CELL, START = 0.04, 15.0
 # The reference in runs of the others: four times the samples, at less than that a sample.
 REFERENCE_RUNS = {"transformer": 3.5}
 # The exact prediction in steps of a regression's R runs, once for each schedule and peak.
@@ -42,22 +44,19 @@ class Cost:
             for name in schedules_of(group)
         ]
         steps = group.seeds * sum(shares) * group.steps
-        steps += group.steps + SPECTRUM_STEPS.get(group.task, 0)
+        spectrum = SPECTRUM_STEPS.get(group.task, 0)
+        steps += group.steps + spectrum * SPECTRUM_BATCH / group.mean_batch
         if group.optimizer == "sgd":
             steps += len(group.schedules) * EXACT_STEPS.get(group.task, 0)
-        return self.seconds_per_step * steps * len(group.peaks)
+        return self.seconds_per_step * steps * len(group.peaks) + CELL * self.cells
 
 
-def measured_costs(groups: Sequence[Group], workers: int) -> list[Cost]:
+def measured_costs(groups: Sequence[Group], workers: Workers) -> list[Cost]:
     """Costs from short runs of every task and optimizer, with all workers busy."""
     kinds = {(group.task, group.optimizer): group for group in reversed(groups)}
-    with worker_pool(workers) as pool:
-        found = dict(zip(kinds, _steps(pool, list(kinds.values())), strict=True))
+    times = workers.pool.map(seconds_per_step, kinds.values())
+    found = dict(zip(kinds, times, strict=True))
     return [Cost(group, found[group.task, group.optimizer]) for group in groups]
-
-
-def _steps(pool: ProcessPoolExecutor, groups: Sequence[Group]) -> list[float]:
-    return list(pool.map(seconds_per_step, groups))
 
 
 def seconds_per_step(group: Group) -> float:
