@@ -14,6 +14,7 @@ from batchlaw.study.regression import exact_noise, measure, pilot_spectrum, trai
 from batchlaw.study.schedules import (
     RATES,
     REFERENCE,
+    REFERENCE_SEEDS,
     batches_of,
     noise_influence,
     spectrum_of,
@@ -57,6 +58,8 @@ def group_cells(group: Group, store: Store) -> Iterator[Cell]:
             runs.append((schedule, peak, batches))
     for seed in range(group.seeds):
         for schedule, peak, batches in runs:
+            if schedule == REFERENCE and seed >= REFERENCE_SEEDS:
+                continue
             yield _cell(group, schedule, peak, seed, batches)
 
 

@@ -27,6 +27,8 @@ CONSTANT, ORACLE, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
 )
 # Constant at this many times the samples: not a rival, it says what no noise would give.
 REFERENCE, FACTOR = "constant x4", 4
+# It takes more time than the others, and is run for so many seeds.
+REFERENCE_SEEDS = 5
 STAGE_COUNT = 4
 # Late-large: batches so many times as large in the last quarter.
 SWITCH, LARGER = 0.75, 8.0

@@ -82,24 +82,24 @@ def full_groups() -> list[Group]:
     """The default study, what matters most first; what does not fit the hours is dropped."""
     regressions = [name for name, task in TASKS.items() if task.kind == REGRESSION]
     groups = [make_group(name, "sgd", "wsd", 3, 10) for name in regressions]
-    groups += [make_group("transformer", "adamw", "wsd", 4, 8)]
-    groups += [make_group("transformer", "adamw", "wsd-linear", 4, 8)]
+    groups += [make_group("transformer", "adamw", "wsd", 3, 8)]
     for optimizer, rates in itertools.product(OPTIMIZERS, RATES):
         groups += [make_group(name, optimizer, rates, 4, 12) for name in ("logistic", "mlp")]
+    groups += [make_group("transformer", "adamw", "wsd-linear", 3, 8)]
     for name in ("digits", "digits-features", "diabetes"):
         groups += [
             make_group(name, optimizer, rates, 3, 10)
             for optimizer, rates in itertools.product(OPTIMIZERS, RATES)
             if (optimizer, rates) != ("sgd", "wsd")
         ]
-    groups += [make_group("transformer", "adamw", "cosine", 3, 5)]
+    groups += [make_group("transformer", "adamw", "cosine", 3, 8)]
     return groups + [make_group("transformer", name, "wsd", 3, 5) for name in ("momentum", "sgd")]
 
 
 def quick_groups() -> list[Group]:
     """A few groups of short runs: that all works, not what is true."""
     groups = [
-        make_group("digits", "sgd", "wsd", 3, 5),
+        make_group("digits", "sgd", "wsd", 2, 5),
         make_group("diabetes", "adamw", "wsd-linear", 1, 5),
         make_group("mlp", "momentum", "wsd", 2, 4),
         make_group("logistic", "adamw", "cosine", 2, 4),
