@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -135,7 +136,8 @@ def exact_noise(population: Population, rates: FloatArray, batches: IntArray) ->
     """What ``measure`` calls noise, for SGD, without sampling: exact given the population.
 
     Drawing from the population with replacement is multi-pass SGD on it as a dataset, and its
-    fluctuation around gradient descent is the noise around the mean run.
+    fluctuation around gradient descent is the noise around the mean run. Infinite where its second
+    moment overflows, although most runs may end well.
     """
     mu, basis = np.linalg.eigh(population.covariance)
     kept = mu > 1e-12 * mu[-1]
@@ -143,5 +145,8 @@ def exact_noise(population: Population, rates: FloatArray, batches: IntArray) ->
     optimum = basis.T @ population.optimum
     problem = Problem.from_spectrum(mu, optimum**2, population.residual_variance)
     dataset = (population.features @ basis, population.labels)
-    risk = multi_pass_risk(problem, rates, batches, dataset=dataset, replacement=True)
+    try:
+        risk = multi_pass_risk(problem, rates, batches, dataset=dataset, replacement=True)
+    except ValueError:
+        return math.inf
     return 0.5 * float(risk.fluctuation)

@@ -101,13 +101,13 @@ def worker_pool(count: int) -> Iterator[Workers]:
 
 
 def work(cell: Cell) -> Outcome:
-    """One cell in a worker; a run that diverges is a result too."""
+    """One cell in a worker; a run that fails is a result too, with its reason."""
     start = time.perf_counter()
     try:
         result: dict[str, object] | None = run_cell(cell)
         reason = ""
-    except ArithmeticError as error:
-        result, reason = None, str(error)
+    except (ArithmeticError, RuntimeError, ValueError) as error:
+        result, reason = None, " ".join(str(error).split())
     return result, reason, time.perf_counter() - start
 
 

@@ -58,12 +58,12 @@ class Compared:
     at_edge
         Whether the tuned peak is at an end of the grid, so that a better one may lie outside.
     loss, tuned_loss
-        Mean validation loss at each; infinite where a run diverged.
+        Mean validation loss at each; infinite where a run failed.
     difference, tuned_difference
         To constant at its best rate, paired by seed.
     measured, predicted, exact
         Noise over constant's at the common peak: from runs, from influence, and exactly.
-    diverged
+    failed
         Runs of this schedule without a result, over all peaks.
     """
 
@@ -78,7 +78,7 @@ class Compared:
     measured: Interval
     predicted: float
     exact: float
-    diverged: int
+    failed: int
 
     @property
     def prediction_fails(self) -> bool:
@@ -133,7 +133,7 @@ def _compared(
         measured=noise_ratio(here, constant, runs.get(REFERENCE, {}).get(common, {})),
         predicted=_predicted(here, constant, kappa),
         exact=_exact(here, constant),
-        diverged=sum(row.status != "done" for at in runs[name].values() for row in at.values()),
+        failed=sum(row.status != "done" for at in runs[name].values() for row in at.values()),
     )
 
 

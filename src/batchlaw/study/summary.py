@@ -64,6 +64,7 @@ def markdown(
         lines += ["", f"![{name.removesuffix('.png')}]({name})"]
     for group, compared in found:
         lines += ["", f"## {group.name}", "", _sizes(group), "", *group_table(compared)]
+    lines += ["", "## Runs that failed", "", *_failed(rows)]
     lines += ["", "## What was left out", "", *_left_out(plan)]
     return "\n".join(lines) + "\n"
 
@@ -73,7 +74,7 @@ def _facts(plan: StudyPlan, rows: Sequence[Stored]) -> str:
     spent = described(sum(row.seconds for row in rows))
     versions = ", ".join(f"{name} {value}" for name, value in plan.versions.items())
     return (
-        f"{len(rows)} runs and pilots of {plan.cells} planned, {failed} of them diverged; "
+        f"{len(rows)} runs and pilots of {plan.cells} planned, {failed} of them failed; "
         f"{spent} of one core. {versions} (the text is a hash: it changes with Python's version)."
     )
 
@@ -164,7 +165,7 @@ def group_table(compared: Sequence[Compared]) -> list[str]:
         "noise ratio",
         "predicted",
         "exact",
-        "diverged",
+        "failed",
     )
     lines = [
         (
@@ -177,11 +178,23 @@ def group_table(compared: Sequence[Compared]) -> list[str]:
             _span(each.measured),
             _number(each.predicted),
             _number(each.exact),
-            str(each.diverged),
+            str(each.failed),
         )
         for each in compared
     ]
     return _table(header, lines)
+
+
+def _failed(rows: Sequence[Stored]) -> list[str]:
+    """How many in each group, with the first reason."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.status != DONE:
+            cell = row.cell
+            name = f"{cell['task']}, {cell['optimizer']}, {cell['rates']}, peak {cell['peak']:g}"
+            reasons.setdefault(f"{name}, {cell['schedule']}", []).append(row.result["reason"])
+    lines = [f"- {name}: {len(said)} ({said[0]})" for name, said in sorted(reasons.items())]
+    return lines or ["None."]
 
 
 def _left_out(plan: StudyPlan) -> list[str]:
