@@ -331,7 +331,7 @@ def test_the_command_runs_resumes_and_summarises(tmp_path, capsys, monkeypatch):
     first = (tmp_path / "summary.md").read_text()
     assert "50 cells in 1 groups" in capsys.readouterr().err
     names = {path.name for path in tmp_path.iterdir()}
-    assert {"study.sqlite", "plan.json", "results.csv", "losses.png", "noise.png"} < names
+    assert {"study.sqlite", "plan.json", "results.csv", "losses_diabetes.png", "noise.png"} < names
     assert main(command) == 0
     (tmp_path / "summary.md").unlink()
     assert main(["study", "--summary", "--output-dir", str(tmp_path)]) == 0

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from batchlaw.plots.common import CYCLE, RC
 
@@ -25,6 +26,7 @@ def study_losses_figure(panels: Mapping[str, Sequence[tuple[str, float, float]]]
             axes.axvline(0.0, color="#999999", linewidth=0.8)
             axes.set_yticks(range(len(points)), [schedule for schedule, _, _ in points])
             axes.invert_yaxis()
+            axes.xaxis.set_major_locator(MaxNLocator(4))
             axes.set_title(name, fontsize=8)
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
@@ -53,7 +55,7 @@ def study_noise_figure(points: Sequence[tuple[str, float, float, float]]) -> Fig
         # Ratios of models whose runs barely differ have intervals that would hide the others.
         top = 1.1 * max([1.0, *(max(point[1], point[2]) for point in points)])
         axes.plot([0.0, top], [0.0, top], color="#999999", linewidth=0.8)
-        axes.set(xlim=(0.0, top), ylim=(min(0.0, *(p[2] for p in points), 0.0), top))
+        axes.set(xlim=(0.0, top), ylim=(min([0.0, *(point[2] for point in points)]), top))
         axes.set(xlabel="predicted noise over constant's", ylabel="measured (95 %)")
         if tasks:
             axes.legend()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from batchlaw import plots
 from batchlaw._files import OutputDirectory
@@ -15,6 +15,9 @@ from batchlaw.study.setting import Group, left_out
 from batchlaw.study.statistics import Compared, Interval, compare, ratios_by_rate, versus
 from batchlaw.study.timing import described
 from batchlaw.sweep.store import DONE, Store, Stored
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 INTRODUCTION = """\
 All schedules of a row take the same number of updates and of samples. Differences are of validation
@@ -34,9 +37,7 @@ def write(plan: StudyPlan, store: Store, output: OutputDirectory) -> list[Path]:
     with output.transaction() as files:
         if rows:
             files.csv("results.csv", [record(row) for row in rows])
-        figures = {}
-        if any(lines for _, lines in found):
-            figures = {"losses.png": _losses(found), "noise.png": _noise(found)}
+        figures = _figures(found)
         for name, figure in figures.items():
             plots.save(figure, files.path(name))
         files.path("summary.md").write_text(markdown(plan, found, rows, store, list(figures)))
@@ -225,7 +226,14 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else "-"
 
 
-def _losses(found: Found) -> Any:
+def _figures(found: Found) -> dict[str, Figure]:
+    """File name -> picture: losses of every task, and all noise ratios."""
+    tasks = dict.fromkeys(group.task for group, lines in found if lines)
+    figures = {f"losses_{task}.png": _losses(found, task) for task in tasks}
+    return figures | {"noise.png": _noise(found)} if figures else {}
+
+
+def _losses(found: Found, task: str) -> Figure:
     panels = {
         group.name: [
             (each.schedule, each.tuned_difference.mean, each.tuned_difference.high)
@@ -233,12 +241,12 @@ def _losses(found: Found) -> Any:
             if each.schedule != CONSTANT and math.isfinite(each.tuned_difference.mean)
         ]
         for group, lines in found
-        if lines
+        if lines and group.task == task
     }
     return plots.study_losses_figure(panels)
 
 
-def _noise(found: Found) -> Any:
+def _noise(found: Found) -> Figure:
     points = [
         (group.task, each.predicted, each.measured.mean, each.measured.high)
         for group, lines in found
