@@ -34,7 +34,7 @@ TASKS = {
     for task in (
         Task("digits-features", REGRESSION, (2.0, 0.2, 0.08), 400),
         Task("digits", REGRESSION, (2.0, 0.2, 0.08), 400),
-        Task("diabetes", REGRESSION, (0.5, 0.05, 0.04), 400),
+        Task("diabetes", REGRESSION, (0.25, 0.025, 0.04), 400),
         Task("breast_cancer", REGRESSION, (2.0, 0.2, 0.16), 400),
         Task("wine", REGRESSION, (2.0, 0.2, 0.08), 400),
         Task("logistic", MODEL, (0.4, 0.04, 0.04), 400),
@@ -81,14 +81,14 @@ def make_group(name: str, optimizer: str, rates: str, peaks: int, seeds: int) ->
 def full_groups() -> list[Group]:
     """The default study, what matters most first; what does not fit the hours is dropped."""
     regressions = [name for name, task in TASKS.items() if task.kind == REGRESSION]
-    groups = [make_group(name, "sgd", "wsd", 3, 10) for name in regressions]
+    groups = [make_group(name, "sgd", "wsd", 4, 10) for name in regressions]
     groups += [make_group("transformer", "adamw", "wsd", 3, 8)]
     for optimizer, rates in itertools.product(OPTIMIZERS, RATES):
         groups += [make_group(name, optimizer, rates, 4, 12) for name in ("logistic", "mlp")]
     groups += [make_group("transformer", "adamw", "wsd-linear", 3, 8)]
     for name in ("digits", "digits-features", "diabetes"):
         groups += [
-            make_group(name, optimizer, rates, 3, 10)
+            make_group(name, optimizer, rates, 4, 10)
             for optimizer, rates in itertools.product(OPTIMIZERS, RATES)
             if (optimizer, rates) != ("sgd", "wsd")
         ]
