@@ -51,6 +51,7 @@ ORDER = [
     "sweep",
     "paper",
     "verify",
+    "study",
     "cli",
 ]
 

@@ -53,6 +53,10 @@ app.command(
     "batchlaw.cli.static_batch:static_batch",
     help="The best constant batch size, and where a larger one stops helping.",
 )
+app.command(
+    "batchlaw.cli.study:study",
+    help="Train real models with each batch schedule, at equal steps and samples.",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

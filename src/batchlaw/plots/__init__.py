@@ -11,6 +11,7 @@ from batchlaw.plots.schedules import (
     static_batch_figure,
     trajectory_figure,
 )
+from batchlaw.plots.study import study_losses_figure, study_noise_figure
 
 __all__ = [
     "collapse_figure",
@@ -23,5 +24,7 @@ __all__ = [
     "save",
     "slopes_figure",
     "static_batch_figure",
+    "study_losses_figure",
+    "study_noise_figure",
     "trajectory_figure",
 ]

@@ -1,0 +1,62 @@
+"""Training comparisons: loss differences by schedule, and measured against predicted noise."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import matplotlib
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from batchlaw.plots.common import CYCLE, RC
+
+COLUMNS = 3
+
+
+def study_losses_figure(panels: Mapping[str, Sequence[tuple[str, float, float]]]) -> Figure:
+    """A panel a comparison: (schedule, difference to constant, upper end of its interval)."""
+    rows = math.ceil(len(panels) / COLUMNS)
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(10.0, 2.1 * rows + 0.6), layout="constrained")
+        grid = figure.subplots(rows, COLUMNS, squeeze=False).ravel()
+        for axes, (name, points) in zip(grid, panels.items(), strict=False):
+            for k, (_, mean, high) in enumerate(points):
+                axes.errorbar(mean, k, xerr=high - mean, fmt="o", color=CYCLE[0], capsize=2)
+            axes.axvline(0.0, color="#999999", linewidth=0.8)
+            axes.set_yticks(range(len(points)), [schedule for schedule, _, _ in points])
+            axes.invert_yaxis()
+            axes.xaxis.set_major_locator(MaxNLocator(4))
+            axes.set_title(name, fontsize=8)
+        for axes in grid[len(panels) :]:
+            axes.set_axis_off()
+        figure.supxlabel("validation loss less constant's, each at its best rate (95 %)")
+    return figure
+
+
+def study_noise_figure(points: Sequence[tuple[str, float, float, float]]) -> Figure:
+    """(task, predicted, measured, upper end) of noise ratios, on the diagonal where they agree."""
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(5.4, 5.0), layout="constrained")
+        axes = figure.subplots()
+        tasks = list(dict.fromkeys(point[0] for point in points))
+        for task in tasks:
+            mine = [point for point in points if point[0] == task]
+            axes.errorbar(
+                [point[1] for point in mine],
+                [point[2] for point in mine],
+                yerr=[point[3] - point[2] for point in mine],
+                fmt="o",
+                markersize=4,
+                capsize=2,
+                color=CYCLE[tasks.index(task) % len(CYCLE)],
+                label=task,
+            )
+        # Ratios of models whose runs barely differ have intervals that would hide the others.
+        top = 1.1 * max([1.0, *(max(point[1], point[2]) for point in points)])
+        axes.plot([0.0, top], [0.0, top], color="#999999", linewidth=0.8)
+        axes.set(xlim=(0.0, top), ylim=(min([0.0, *(point[2] for point in points)]), top))
+        axes.set(xlabel="predicted noise over constant's", ylabel="measured (95 %)")
+        if tasks:
+            axes.legend()
+    return figure

@@ -1,0 +1,104 @@
+"""One run of a training comparison: a batch schedule, rates, an optimizer and a seed."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+from batchlaw._check import FloatArray, IntArray
+from batchlaw.model_influence import ModelSpectrum
+from batchlaw.torch_support.plan_rates import PlanRates
+from batchlaw.torch_support.plan_sampler import PlanSampler
+from batchlaw.torch_support.small_models import Pair, TrainingTask
+from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
+
+# Leading eigenvalues of a pilot; its trace and noise need as many products again.
+EIGENVALUES, PROBES = 20, 6
+TOLERANCE = 1e-2
+CHUNK = 128
+
+
+def one_thread() -> None:
+    """Sums in one order: the same numbers whatever else the machine does."""
+    torch.set_num_threads(1)
+
+
+def optimizer(
+    name: str, model: nn.Module, momentum: float, beta2: float, weight_decay: float
+) -> torch.optim.Optimizer:
+    """ "sgd", "momentum" or "adamw"; the rate is set by the schedule."""
+    weights = list(model.parameters())
+    if name == "adamw":
+        betas = (momentum, beta2)
+        return torch.optim.AdamW(
+            weights, lr=1.0, betas=betas, weight_decay=weight_decay, foreach=True
+        )
+    beta = momentum if name == "momentum" else 0.0
+    return torch.optim.SGD(weights, lr=1.0, momentum=beta, foreach=True)
+
+
+def fresh(task: TrainingTask, seed: int) -> nn.Module:
+    """The model that a seed starts from, whatever was drawn before."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(np.random.SeedSequence((seed, 1)).generate_state(1)[0]))
+        return task.start()
+
+
+def train(
+    task: TrainingTask,
+    model: nn.Module,
+    steps: torch.optim.Optimizer,
+    rates: FloatArray,
+    batches: IntArray,
+    seed: int,
+) -> None:
+    """Train in place. The order of samples depends on the seed alone, not on the schedule."""
+    sampler = PlanSampler(
+        batches, task.samples, seed=seed, sampling=task.sampling, allow_unused=True
+    )
+    pace = PlanRates(steps, rates, sampler=sampler)
+    model.train()
+    for indices in sampler:
+        sampler.receive()
+        inputs, targets = task.fetch(np.array(indices, dtype=np.int64))
+        steps.zero_grad()
+        loss = task.loss(model(inputs), targets)
+        if not math.isfinite(loss.item()):
+            raise ArithmeticError(f"diverged: loss {loss.item()} in update {sampler.updates}")
+        loss.backward()  # type: ignore[no-untyped-call]
+        steps.step()
+        pace.step()
+
+
+def evaluate(task: TrainingTask, model: nn.Module, data: Pair) -> float:
+    """Mean loss, without gradients."""
+    model.eval()
+    total = 0.0
+    with torch.no_grad():
+        for x, y in zip(*(torch.split(part, CHUNK) for part in data), strict=True):
+            total += x.shape[0] * float(task.loss(model(x), y))
+    mean = total / data[0].shape[0]
+    if not math.isfinite(mean):
+        raise ArithmeticError(f"diverged: final loss {mean}")
+    return mean
+
+
+def measured_spectrum(
+    task: TrainingTask, model: nn.Module, steps: torch.optim.Optimizer
+) -> ModelSpectrum:
+    """Gauss-Newton spectrum and gradient noise where a run is; preconditioned for Adam."""
+    adam = isinstance(steps, torch.optim.AdamW)
+    return model_spectrum(
+        model,
+        task.loss,
+        task.measured,
+        count=EIGENVALUES,
+        preconditioner=adam_preconditioner(model, steps) if adam else None,
+        noise=True,
+        probes=PROBES,
+        chunk=CHUNK,
+        tolerance=TOLERANCE,
+    )
