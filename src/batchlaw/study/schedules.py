@@ -15,9 +15,10 @@ from batchlaw.influence_weights import influence, influence_proxy
 from batchlaw.model_influence import ModelSpectrum, adam_influence
 
 MOMENTUM, BETA2, WEIGHT_DECAY = 0.9, 0.999, 0.01
-CONSTANT, ORACLE, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
+CONSTANT, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
     "constant",
     "oracle",
+    "oracle, floor",
     "proxy",
     "4 stages",
     "linear ramp",
@@ -95,6 +96,8 @@ def batches_of(
     budget, t = T * mean_batch, np.arange(1.0, T + 1.0)
     if schedule == STAGES:
         return _fill(np.asarray(allocate(kappa, budget, stages=STAGE_COUNT), np.int64), budget)
+    if schedule == FLOOR:
+        return np.asarray(allocate(kappa, budget, min_batch=max(1, mean_batch // 2)), np.int64)
     weights: dict[str, Callable[[], FloatArray]] = {
         CONSTANT: lambda: np.ones(T),
         ORACLE: lambda: kappa,

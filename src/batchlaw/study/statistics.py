@@ -58,9 +58,9 @@ class Compared:
     at_edge
         Whether the tuned peak is at an end of the grid, so that a better one may lie outside.
     loss, tuned_loss
-        Mean validation loss at each; infinite where a run failed.
+        Mean validation loss at each (see ``tuned_losses``); infinite where a run failed.
     difference, tuned_difference
-        To constant at its best rate, paired by seed.
+        To constant at its best rate, and to constant tuned in the same way; paired by seed.
     measured, predicted, exact
         Noise over constant's at the common peak: from runs, from influence, and exactly.
     failed
@@ -119,17 +119,17 @@ def _compared(
     name: str, runs: Runs, common: float, tuned: float, kappa: FloatArray | None
 ) -> Compared:
     constant = runs[CONSTANT][common]
-    here, own = runs[name].get(common, {}), runs[name][tuned]
+    here = runs[name].get(common, {})
     peaks = sorted(runs[name])
     return Compared(
         schedule=name,
         peak=common,
         tuned_peak=tuned,
         at_edge=len(peaks) > 1 and tuned in (peaks[0], peaks[-1]),
-        loss=mean_loss(here),
-        tuned_loss=mean_loss(own),
+        loss=mean(losses(here)),
+        tuned_loss=mean(tuned_losses(runs[name])),
         difference=paired(losses(here), losses(constant)),
-        tuned_difference=paired(losses(own), losses(constant)),
+        tuned_difference=paired(tuned_losses(runs[name]), tuned_losses(runs[CONSTANT])),
         measured=noise_ratio(here, constant, runs.get(REFERENCE, {}).get(common, {})),
         predicted=_predicted(here, constant, kappa),
         exact=_exact(here, constant),
@@ -155,12 +155,11 @@ def ratios_by_rate(
 
 
 def versus(group: Group, rows: Sequence[Stored], ours: str, theirs: str) -> Interval:
-    """One schedule less another, each at the rate that is best for it, paired by seed."""
+    """One schedule less another, each tuned, paired by seed."""
     runs = runs_of(group, rows)
     if ours not in runs or theirs not in runs:
         return UNKNOWN
-    a, b = (losses(runs[name][best_peak(runs[name])]) for name in (ours, theirs))
-    return paired(a, b)
+    return paired(tuned_losses(runs[ours]), tuned_losses(runs[theirs]))
 
 
 def losses(rows: Mapping[int, Stored], key: str = "validation") -> dict[int, float]:
@@ -168,14 +167,32 @@ def losses(rows: Mapping[int, Stored], key: str = "validation") -> dict[int, flo
     return {seed: float(row.result.get(key, math.inf)) for seed, row in rows.items()}
 
 
-def mean_loss(rows: Mapping[int, Stored]) -> float:
-    values = list(losses(rows).values())
-    return float(np.mean(values)) if values else math.nan
+def mean(values: Mapping[int, float]) -> float:
+    return float(np.mean(list(values.values()))) if values else math.nan
 
 
 def best_peak(peaks: Mapping[float, Mapping[int, Stored]]) -> float:
     """By mean validation loss; the smallest where all diverge."""
-    return min(sorted(peaks), key=lambda peak: mean_loss(peaks[peak]))
+    return min(sorted(peaks), key=lambda peak: mean(losses(peaks[peak])))
+
+
+def tuned_losses(peaks: Mapping[float, Mapping[int, Stored]]) -> dict[int, float]:
+    """By seed, at the rate that the other seeds find best: choosing does not flatter the loss.
+
+    A rate at which a run failed is chosen only where there is no other.
+    """
+    table = {peak: losses(rows) for peak, rows in peaks.items()}
+    sound = {peak: of for peak, of in table.items() if math.isfinite(mean(of))} or table
+
+    def best_for_others(seed: int) -> float:
+        others = {peak: mean({s: of[s] for s in of if s != seed}) for peak, of in sound.items()}
+        return min(sorted(others), key=others.__getitem__)
+
+    seeds = sorted(set.intersection(*(set(of) for of in sound.values())))
+    if len(seeds) < 2:
+        best = best_peak(peaks)
+        return {seed: table[best][seed] for seed in seeds}
+    return {seed: sound[best_for_others(seed)][seed] for seed in seeds}
 
 
 def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Interval:
