@@ -47,6 +47,7 @@ ORDER = [
     "simulate",
     "fit",
     "estimate",
+    "choices",
     "plots",
     "sweep",
     "paper",

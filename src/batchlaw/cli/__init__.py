@@ -54,6 +54,11 @@ app.command(
     help="The best constant batch size, and where a larger one stops helping.",
 )
 app.command(
+    "batchlaw.cli.sweep:app",
+    name="sweep",
+    help="Many settings at once: a grid or a random design, resumable, on a cluster too.",
+)
+app.command(
     "batchlaw.cli.study:study",
     help="Train real models with each batch schedule, at equal steps and samples.",
 )

@@ -13,14 +13,8 @@ from cyclopts import Parameter
 from batchlaw import _check
 from batchlaw._version import __version__
 from batchlaw.bounds import Condition
-from batchlaw.cli.inputs import (
-    BatchOptions,
-    ProblemOptions,
-    RateOptions,
-    Whole,
-    refuse,
-    share_or_step,
-)
+from batchlaw.choices import refuse
+from batchlaw.cli.inputs import BatchOptions, ProblemOptions, RateOptions, Whole
 from batchlaw.influence_weights import influence
 from batchlaw.laws import Law, multi_pass_law, one_pass_law
 from batchlaw.problem import KINDS, Problem
@@ -39,6 +33,8 @@ class LawBatches(BatchOptions):
         "early_small_late_large", "greedy", "continuous", or a CSV file with a column batch.
     budget
         Sum of the batch sizes of a named schedule; 8 an update by default.
+    mean_batch
+        The same as a mean over the updates.
     """
 
     batches: str = "constant"
@@ -108,11 +104,12 @@ def wsd_setting(options: RateOptions) -> dict[str, Any]:
     if options.rates != "wsd":
         raise ValueError(f"the laws are for rates wsd, got {options.rates!r}")
     refuse(options, "a law", "decay")
+    warmup, stable = options.phases
     return {
         "steps": 64 if options.steps is None else options.steps,
         "peak": 0.05 if options.gamma is None else options.gamma,
-        "warmup": share_or_step("warmup", options.warmup or "0.1"),
-        "stable": share_or_step("stable", options.stable or "0.5"),
+        "warmup": warmup,
+        "stable": stable,
     }
 
 

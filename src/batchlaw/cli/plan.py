@@ -14,7 +14,8 @@ from cyclopts import Parameter
 
 from batchlaw import _check
 from batchlaw._files import OutputDirectory
-from batchlaw.cli.inputs import EXPONENTS, ProblemOptions, RateOptions, Whole, refuse
+from batchlaw.choices import refuse
+from batchlaw.cli.inputs import EXPONENTS, ProblemOptions, RateOptions, Whole
 from batchlaw.cli.table import sparkline, text_table
 from batchlaw.export import FORMATS, export
 from batchlaw.plan_file import Plan, read_schedule, samples_of_budget

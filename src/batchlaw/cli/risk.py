@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
 from cyclopts import Parameter
@@ -14,19 +14,11 @@ from cyclopts import Parameter
 from batchlaw._check import FloatArray
 from batchlaw._files import OutputDirectory
 from batchlaw._version import __version__
-from batchlaw.allocation import effective_batch, effective_fluctuation
-from batchlaw.cli.inputs import BatchOptions, ProblemOptions, RateOptions, Whole, parse_average
+from batchlaw.choices import PARTS
+from batchlaw.cli.inputs import BatchOptions, ProblemOptions, RateOptions, SolverOptions
 from batchlaw.cli.table import text_table
-from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.exact.one_pass import one_pass_risk
-from batchlaw.influence_weights import influence
 from batchlaw.risk import Risk
-
-PARTS = {
-    "one-pass": ("bias", "variance", "variance_noise", "variance_covariance"),
-    "multi-pass": ("bias", "variance", "fluctuation"),
-    "gd": ("bias", "variance"),
-}
 
 
 def risk(
@@ -34,14 +26,7 @@ def risk(
     problem: ProblemOptions = ProblemOptions(),  # noqa: B008 - frozen
     rates: RateOptions = RateOptions(),  # noqa: B008
     batches: BatchOptions = BatchOptions(),  # noqa: B008
-    procedure: Literal["one-pass", "multi-pass", "gd"] = "one-pass",
-    samples: Whole | None = None,
-    replacement: Annotated[bool, Parameter(negative=())] = False,
-    method: Literal["mean-field", "simple"] | None = None,
-    momentum: float = 0.0,
-    nesterov: Annotated[bool, Parameter(negative=())] = False,
-    pytorch: Annotated[bool, Parameter(negative=())] = False,
-    average: str = "last",
+    solver: SolverOptions = SolverOptions(),  # noqa: B008
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
     trajectory: Path | None = None,
 ) -> int:
@@ -49,62 +34,26 @@ def risk(
 
     Parameters
     ----------
-    procedure
-        one-pass is exact. multi-pass and gd are expectations over datasets of ``samples``,
-        an approximation that says how good it is.
-    samples
-        N of multi-pass and gd; 512 by default.
-    replacement
-        Multi-pass batches with replacement.
-    method
-        Of multi-pass: mean-field (all parts, the default), or simple (the fluctuation alone,
-        cheaper).
-    momentum
-        beta of one-pass SGD.
-    nesterov
-        Nesterov's momentum instead of heavy ball.
-    pytorch
-        The velocity is multiplied by the current rate, as in torch.optim.SGD.
-    average
-        last, tail:SHARE or ema:DECAY: what is read out of the iterates.
     json_
         Print JSON instead of a table.
     trajectory
         Directory for trajectory.csv and trajectory.png: the one-pass risk after every step.
     """
+    solver.check()
+    if trajectory and solver.procedure != "one-pass":
+        raise ValueError("trajectory exists for procedure one-pass only")
     at, gamma = problem.build(), rates.build()
-    reuse = procedure == "multi-pass"
-    if procedure != "one-pass" and (momentum or average != "last" or trajectory):
-        raise ValueError("momentum, average and trajectory exist for procedure one-pass only")
-    if (nesterov or pytorch) and not momentum:
-        raise ValueError("nesterov and pytorch are forms of momentum, which is zero")
-    if not reuse and (replacement or method):
-        raise ValueError("replacement and method exist for procedure multi-pass only")
-    if procedure == "one-pass" and samples is not None:
-        raise ValueError("samples exists for procedures multi-pass and gd; one pass has a budget")
-    N = 512 if samples is None else samples
-    options: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
-    weights = parse_average(average, gamma.size)
-    kappa = influence(at, gamma, average=weights, **options)
+    kappa = solver.influence(at, gamma)
     schedules: dict[str, FloatArray] = {"full batch": np.zeros(0)}
-    if procedure != "gd":
-        schedules = batches.build(kappa, N if reuse and not replacement else None)
+    if solver.procedure != "gd":
+        schedules = batches.build(kappa, solver.max_batch)
     sizes = list(schedules.values())
-    effective: dict[str, FloatArray] = {}
-    if procedure == "gd":
-        result = gradient_descent_risk(at, gamma, samples=N)
-    elif reuse:
-        how = (method or "mean-field").replace("-", "_")
-        result = multi_pass_risk(at, gamma, sizes, samples=N, replacement=replacement, method=how)
-        rho = effective_fluctuation(kappa, sizes, N, replacement=replacement)
-        effective["rho_eff"] = np.asarray(rho)
-    else:
-        result = one_pass_risk(at, gamma, sizes, average=weights, **options)
-        effective["b_eff"] = np.asarray(effective_batch(kappa, sizes))
-    rows = _rows(list(schedules), result, PARTS[procedure], effective)
+    result = solver.expected(at, gamma, sizes)
+    effective = solver.summaries(kappa, sizes)
+    rows = _rows(list(schedules), result, PARTS[solver.procedure], effective)
     setting = {"problem": asdict(problem), "rates": asdict(rates), "batches": asdict(batches)}
     if trajectory is not None:
-        path = one_pass_risk(at, gamma, sizes, average=weights, trajectory=True, **options)
+        path = one_pass_risk(at, gamma, sizes, trajectory=True, **solver.update_rule(gamma.size))
         _write_trajectory(OutputDirectory(trajectory), list(schedules), gamma, path)
     if json_:
         print(json.dumps(_document(result, rows, setting), indent=2))

@@ -12,6 +12,7 @@ from batchlaw.plots.schedules import (
     trajectory_figure,
 )
 from batchlaw.plots.study import study_losses_figure, study_noise_figure
+from batchlaw.plots.sweep import sweep_figure
 
 __all__ = [
     "collapse_figure",
@@ -26,5 +27,6 @@ __all__ = [
     "static_batch_figure",
     "study_losses_figure",
     "study_noise_figure",
+    "sweep_figure",
     "trajectory_figure",
 ]

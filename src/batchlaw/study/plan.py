@@ -15,7 +15,8 @@ from batchlaw._version import __version__
 from batchlaw.study.data import python_sources
 from batchlaw.study.run import Workers
 from batchlaw.study.setting import Group, chosen, full_groups, quick_groups
-from batchlaw.study.timing import START, Cost, described, measured_costs, within
+from batchlaw.study.timing import START, Cost, measured_costs, within
+from batchlaw.sweep.timing import described
 
 FILE = "plan.json"
 

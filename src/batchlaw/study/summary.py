@@ -13,8 +13,8 @@ from batchlaw.study.plan import StudyPlan
 from batchlaw.study.schedules import CONSTANT, ORACLE, RATE, SCHEDULES, STAGES
 from batchlaw.study.setting import Group, left_out
 from batchlaw.study.statistics import Compared, Interval, compare, ratios_by_rate, versus
-from batchlaw.study.timing import described
 from batchlaw.sweep.store import DONE, Store, Stored
+from batchlaw.sweep.timing import described
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -86,11 +86,3 @@ def within(costs: Sequence[Cost], hours: float, workers: int) -> tuple[list[Cost
         (kept if fits else dropped).append(cost)
         left -= cost.seconds if fits else 0.0
     return kept, dropped
-
-
-def described(seconds: float) -> str:
-    """A duration in words."""
-    if seconds < 120.0:
-        return f"{seconds:.0f} s"
-    minutes = seconds / 60.0
-    return f"{minutes:.0f} min" if minutes < 120.0 else f"{minutes / 60.0:.1f} h"

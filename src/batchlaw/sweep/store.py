@@ -33,6 +33,17 @@ create table if not exists cells (
     seconds real not null
 ) without rowid
 """
+_FACTS = "create table if not exists facts (name text primary key, value text not null)"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a cell gave: its result, or {"reason": ...} where it failed."""
+
+    cell: Cell
+    result: Mapping[str, Any]
+    failed: bool
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -58,8 +69,8 @@ def cell_key(cell: Cell) -> str:
 class Store:
     """The file, open for one writer at a time; ``read_only`` for any number of readers.
 
-    Every ``put`` is a transaction of its own. When it returns the row is on disk: a killed
-    process loses nothing that was acknowledged, and leaves nothing half written.
+    A ``put`` is one transaction. When it returns its rows are on disk: a killed process
+    loses nothing that was acknowledged, and leaves nothing half written.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
@@ -78,29 +89,30 @@ class Store:
         found = self._database.execute("pragma user_version").fetchone()[0]
         if found == 0 and not read_only:
             self._database.execute(_TABLE)
+            self._database.execute(_FACTS)
             self._database.execute(f"pragma user_version = {SCHEMA}")
         elif found != SCHEMA:
             raise ValueError(f"{self.path} must have layout {SCHEMA} of results, got {found}")
 
     def put(self, cell: Cell, result: Mapping[str, Any], seconds: float) -> None:
         """Store a result; the row is on disk when this returns."""
-        self._insert(cell, DONE, result, seconds)
+        self.put_many([Outcome(cell, result, False, seconds)])
 
     def put_failure(self, cell: Cell, reason: str, seconds: float) -> None:
         """Store that a cell failed, and why."""
-        self._insert(cell, FAILED, {"reason": reason}, seconds)
+        self.put_many([Outcome(cell, {"reason": reason}, True, seconds)])
 
-    def _insert(self, cell: Cell, status: str, result: Mapping[str, Any], seconds: float) -> None:
-        row = (
-            cell_key(cell),
-            status,
-            json.dumps(dict(cell), sort_keys=True),
-            json.dumps(dict(result), allow_nan=True),
-            seconds,
-        )
+    def put_many(self, outcomes: Iterable[Outcome]) -> None:
+        """Store all of them or none, at the price of one."""
+        rows = [_row(outcome) for outcome in outcomes]
+        database = self._database
         try:
-            self._database.execute("insert or replace into cells values (?, ?, ?, ?, ?)", row)
+            database.execute("begin immediate")
+            database.executemany("insert or replace into cells values (?, ?, ?, ?, ?)", rows)
+            database.execute("commit")
         except sqlite3.Error as error:
+            if database.in_transaction:
+                database.execute("rollback")
             raise OSError(f"{self.path} can't take more results: {error}") from None
 
     def get(self, cell: Cell) -> Stored | None:
@@ -112,9 +124,46 @@ class Store:
     def missing(self, cells: Iterable[Cell], *, retry_failed: bool = False) -> Iterator[Cell]:
         """Cells without a row, in order, as they are asked for."""
         for cell in cells:
-            row = self.get(cell)
-            if row is None or (retry_failed and row.status == FAILED):
+            found = self.status(cell)
+            if found is None or (retry_failed and found == FAILED):
                 yield cell
+
+    def status(self, cell: Cell) -> str | None:
+        """ "done", "failed", or None where there is no row."""
+        found = self._database.execute(
+            "select status from cells where key = ?", (cell_key(cell),)
+        ).fetchone()
+        return None if found is None else str(found[0])
+
+    def note(self, facts: Mapping[str, str]) -> None:
+        """Keep what the results as a whole come from."""
+        try:
+            self._database.execute(_FACTS)
+            for pair in facts.items():
+                self._database.execute("insert or replace into facts values (?, ?)", pair)
+        except sqlite3.Error as error:
+            raise OSError(f"{self.path} can't take more results: {error}") from None
+
+    def facts(self) -> dict[str, str]:
+        """What was noted; nothing in a file of before there were notes."""
+        known = "select 1 from sqlite_master where name = 'facts'"
+        if self._database.execute(known).fetchone() is None:
+            return {}
+        return dict(self._database.execute("select name, value from facts"))
+
+    def counts(self) -> dict[str, tuple[int, float]]:
+        """Status -> its rows, and their seconds."""
+        found = self._database.execute(
+            "select status, count(*), sum(seconds) from cells group by status"
+        )
+        return {status: (rows, seconds) for status, rows, seconds in found}
+
+    def reasons(self) -> Iterator[tuple[str, int]]:
+        """Why cells failed and how many of them, the commonest first."""
+        yield from self._database.execute(
+            "select json_extract(result, '$.reason') as reason, count(*) from cells "
+            f"where status = '{FAILED}' group by reason order by count(*) desc, reason"
+        )
 
     def rows(self) -> Iterator[Stored]:
         """All rows by key: the same order however they were computed."""
@@ -144,6 +193,13 @@ class Store:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def _row(outcome: Outcome) -> tuple[str, str, str, str, float]:
+    cell = json.dumps(dict(outcome.cell), sort_keys=True)
+    result = json.dumps(dict(outcome.result), allow_nan=True)
+    status = FAILED if outcome.failed else DONE
+    return cell_key(outcome.cell), status, cell, result, outcome.seconds
 
 
 def _stored(row: tuple[str, str, str, str, float]) -> Stored:

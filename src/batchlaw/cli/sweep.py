@@ -1,0 +1,226 @@
+"""``batchlaw sweep``: many settings, in processes or on a cluster, into one file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import App, Parameter
+
+from batchlaw import _check
+from batchlaw._version import __version__
+from batchlaw.cli.inputs import Flag, Whole
+from batchlaw.cli.progress import progress_bars
+from batchlaw.cli.table import text_table
+from batchlaw.simulate import cores
+from batchlaw.sweep.cell import solve
+from batchlaw.sweep.design import Design, parse_design, read_design
+from batchlaw.sweep.execute import Interrupted, Tally, execute
+from batchlaw.sweep.store import DONE, FAILED, NUMERICS, Store
+from batchlaw.sweep.timing import described, probes
+from batchlaw.sweep.workers import Workers, worker_processes, worker_threads
+
+FOLDER = Path("results/sweep")
+SUFFIX = ".sqlite"
+# Reasons of failed cells that are shown.
+SHOWN = 5
+
+app = App(name="sweep", help="Many settings at once: a grid or a random design, resumable.")
+StoreFile = Annotated[Path | None, Parameter(name=["--store"])]
+
+
+@app.default
+def sweep(
+    grid: Path,
+    *,
+    store: StoreFile = None,
+    workers: Whole | None = None,
+    pool: Literal["processes", "threads"] = "processes",
+    dask: str | None = None,
+    estimate: Flag = False,
+    retry_failed: Flag = False,
+    export: Path | None = None,
+) -> int:
+    """Compute every cell of a design, and keep each in one SQLite file as it is done.
+
+    Run it again to go on where it was, with more cells or with other workers: only what is
+    missing is computed. The exit code is 1 where cells failed, 130 after an interrupt.
+
+    Parameters
+    ----------
+    grid
+        A TOML file with the sections problem, rates, batches, solver and design; see
+        docs/sweeps.md.
+    store
+        The file of results; results/sweep/ and the grid's name by default.
+    workers
+        Cells at a time; all cores by default. Results do not depend on it.
+    pool
+        Processes, or threads of one process.
+    dask
+        Address of a Dask scheduler (tcp://HOST:PORT), or "local" for a cluster of this machine.
+    estimate
+        Compute a few cells spread over the design, say how long all take, and stop.
+    retry_failed
+        Also compute the cells that failed before.
+    export
+        A .csv or .parquet file for all results of this design, with its columns' units and
+        provenance beside it in a .json file.
+    """
+    design = read_design(grid)
+    count = cores() if workers is None else _check.count("workers", workers)
+    path = FOLDER / f"{grid.stem}{SUFFIX}" if store is None else store
+    with Store(path) as results:
+        results.note(_facts(design))
+        try:
+            with _workers(count, pool, dask) as found:
+                tally = _run(design, results, found, estimate, retry_failed)
+        except Interrupted:
+            stored = sum(rows for rows, _ in results.counts().values())
+            _say(f"interrupted: {stored} cells are stored; run the same command to go on")
+            return 130
+        failed = _report(design, results, tally)
+        if export is not None:
+            from batchlaw.sweep import tidy
+
+            rows = tidy.export(results, design.cells, export, design.text)
+            print(f"{rows} rows in {export}; units and provenance in {export.name}.json")
+    return 1 if failed else 0
+
+
+@app.command
+def status(*, store: StoreFile = None) -> int:
+    """What a file of results holds: done, failed and missing cells, and why cells failed.
+
+    Parameters
+    ----------
+    store
+        The file; the only one of results/sweep by default. It may be in use.
+    """
+    path = _found(store)
+    with Store(path, read_only=True) as results:
+        facts, counts = results.facts(), results.counts()
+        lines = [(name, str(rows), described(seconds)) for name, (rows, seconds) in counts.items()]
+        if "design" in facts:
+            design = parse_design(facts["design"])
+            missing = sum(1 for _ in results.missing(design.cells()))
+            lines.append(("missing", str(missing), ""))
+        print(text_table((str(path), "cells", "time of one core"), lines))
+        for reason, rows in _reasons(results).items():
+            print(f"failed, {rows} cells: {reason}")
+    return 0
+
+
+@app.command
+def plot(
+    x: str,
+    y: str,
+    *,
+    by: str | None = None,
+    store: StoreFile = None,
+    output: Path = Path("sweep.png"),
+) -> int:
+    """Draw one column of the results against another, a colour for each value of a third.
+
+    A line for each combination of the other parameters; standard errors where there are any.
+
+    Parameters
+    ----------
+    x
+        A parameter or a result, such as steps, m, gamma, b_eff.
+    y
+        A result, such as total, variance, fluctuation.
+    by
+        A parameter to colour by.
+    store
+        The file; the only one of results/sweep by default.
+    output
+        A .png, .pdf or .svg file.
+    """
+    from batchlaw import plots
+    from batchlaw.sweep.curves import curves
+
+    path = _found(store)
+    with Store(path, read_only=True) as results:
+        facts = results.facts()
+        if "design" not in facts:
+            raise ValueError(f"{path} must be a file of batchlaw sweep")
+        found = curves(results, parse_design(facts["design"]), x, y, by)
+    plots.save(plots.sweep_figure(found), output)
+    print(f"{len(found.lines)} lines in {output}")
+    return 0
+
+
+def _workers(count: int, pool: str, dask: str | None) -> AbstractContextManager[Workers]:
+    if dask is not None:
+        from batchlaw.sweep.dask_workers import dask_workers
+
+        return dask_workers(dask, count)
+    return worker_threads(count) if pool == "threads" else worker_processes(count)
+
+
+def _run(
+    design: Design, results: Store, workers: Workers, estimate: bool, retry_failed: bool
+) -> Tally:
+    """A few cells for the time they take, then all."""
+    todo = sum(1 for _ in results.missing(design.cells(), retry_failed=retry_failed))
+    _say(f"{len(design)} cells, {len(design) - todo} of them stored")
+    few = list(results.missing(probes(design), retry_failed=retry_failed))
+    first = execute(results, few, solve, workers, retry_failed=retry_failed)
+    left = todo - first.done - first.failed
+    if first.done + first.failed:
+        each = first.seconds / (first.done + first.failed)
+        at_a_time = workers.capacity()
+        _say(
+            f"about {described(left * each / at_a_time)} for the other {left} with {at_a_time} "
+            f"workers: {len(few)} cells took {1e3 * each:.3g} ms each"
+        )
+    if estimate:
+        return first
+    start = time.perf_counter()
+    with progress_bars(plain=True) as stage:
+        advance = stage("cells", left) if stage else None
+        rest = execute(results, design.cells(), solve, workers, advance=advance)
+    if rest.done + rest.failed:
+        rate = (rest.done + rest.failed) / (time.perf_counter() - start)
+        _say(f"{rest.done + rest.failed} cells at {rate:.3g} a second")
+    return Tally(first.done + rest.done, first.failed + rest.failed, first.seconds + rest.seconds)
+
+
+def _report(design: Design, results: Store, tally: Tally) -> bool:
+    """Says what is there; whether any cell of the design failed."""
+    found = Counter(results.status(cell) for cell in design.cells())
+    print(
+        f"{found[DONE]} of {len(design)} cells done, {found[FAILED]} failed, "
+        f"{found[None]} missing; {tally.done + tally.failed} computed now: {results.path}"
+    )
+    for reason, rows in _reasons(results).items():
+        print(f"failed, {rows} cells: {reason}")
+    return found[FAILED] > 0
+
+
+def _reasons(results: Store) -> dict[str, int]:
+    """The commonest, with their numbers."""
+    return dict(list(results.reasons())[:SHOWN])
+
+
+def _facts(design: Design) -> dict[str, str]:
+    return {"design": design.text, "batchlaw": __version__, "numerics": str(NUMERICS)}
+
+
+def _found(store: Path | None) -> Path:
+    if store is not None:
+        return store
+    there = sorted(FOLDER.glob(f"*{SUFFIX}")) if FOLDER.is_dir() else []
+    if len(there) != 1:
+        names = ", ".join(path.name for path in there) or "none"
+        raise ValueError(f"--store must be given unless {FOLDER} has one sweep, it has {names}")
+    return there[0]
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,50 @@
+"""Lines of a sweep."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import matplotlib
+from matplotlib.figure import Figure
+
+from batchlaw.plots.common import CYCLE, RC
+
+if TYPE_CHECKING:
+    from batchlaw.sweep.curves import Curves
+
+# Values that span this factor are drawn on a logarithmic axis.
+WIDE = 20.0
+
+
+def sweep_figure(curves: Curves) -> Figure:
+    """One line a combination of parameters, coloured by the value of one of them."""
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(6.4, 4.4), layout="constrained")
+        axes = figure.subplots()
+        labels = list(dict.fromkeys(line.label for line in curves.lines))
+        joined = any(len(set(line.x)) == len(line.x) > 1 for line in curves.lines)
+        for line in curves.lines:
+            axes.errorbar(
+                line.x,
+                line.y,
+                yerr=line.errors or None,
+                color=CYCLE[labels.index(line.label) % len(CYCLE)],
+                marker="o",
+                markersize=3,
+                linewidth=1.0 if joined else 0.0,
+                elinewidth=0.8,
+                capsize=2,
+                label=line.label,
+            )
+        axes.set(xlabel=curves.x, ylabel=curves.y)
+        for kind, values in (
+            ("x", [value for line in curves.lines for value in line.x]),
+            ("y", [value for line in curves.lines for value in line.y]),
+        ):
+            if min(values) > 0.0 and max(values) > WIDE * min(values):
+                getattr(axes, f"set_{kind}scale")("log")
+        if curves.by is not None:
+            handles, names = axes.get_legend_handles_labels()
+            first = dict(reversed(list(zip(names, handles, strict=True))))
+            axes.legend([first[name] for name in labels], labels, title=curves.by.replace("_", " "))
+    return figure

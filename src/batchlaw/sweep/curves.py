@@ -1,0 +1,78 @@
+"""Results of a sweep as lines to draw: one column against another, grouped by the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from batchlaw import _check
+from batchlaw.sweep.design import Design
+from batchlaw.sweep.store import DONE, Store
+from batchlaw.sweep.tidy import STATUS, records, unit
+
+# More lines than these can't be told apart.
+MOST = 500
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points in the order of x; ``errors`` are standard errors, or empty."""
+
+    label: str
+    x: list[float]
+    y: list[float]
+    errors: list[float]
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Lines with the names of their axes."""
+
+    x: str
+    y: str
+    by: str | None
+    lines: list[Line]
+
+
+def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curves:
+    """The done cells of a design, a line for each combination of what is not on the axes."""
+    found = [row for row in records(store, design.cells()) if row[STATUS] == DONE]
+    if not found:
+        raise ValueError("there is nothing to draw: no cell has a result")
+    names = tuple(dict.fromkeys(name for row in found for name in row))
+    for label, name in (("x", x), ("y", y), ("--by", by)):
+        if name is not None:
+            _check.choice(label, name, names)
+    numbers = [row for row in found if _number(row.get(x)) and _number(row.get(y))]
+    if not numbers:
+        raise ValueError(f"{x} and {y} must be numbers in the same cells")
+    # In a random design no two points share the other parameters: one line for all of them.
+    others = [name for name in design.axes if name not in (x, by)] if design.on_grid else []
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in numbers:
+        group = (row.get(by) if by else "", *(row.get(name) for name in others))
+        groups.setdefault(group, []).append(row)
+    if len(groups) > MOST:
+        raise ValueError(f"at most {MOST} lines can be drawn, this would be {len(groups)}")
+    lines = [_line(str(group[0]), rows, x, y) for group, rows in groups.items()]
+    return Curves(_title(x), _title(y), by, lines)
+
+
+def _line(label: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
+    rows = sorted(rows, key=lambda row: row[x])
+    errors = [row[f"{y}_se"] for row in rows if f"{y}_se" in row]
+    return Line(
+        label,
+        [float(row[x]) for row in rows],
+        [float(row[y]) for row in rows],
+        errors if len(errors) == len(rows) else [],
+    )
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _title(name: str) -> str:
+    said = name.replace("_", " ")
+    return f"{said} ({unit(name)})" if unit(name) else said

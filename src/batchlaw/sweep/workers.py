@@ -1,0 +1,87 @@
+"""Where cells run: threads or processes of this machine, with one BLAS thread for each cell."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from multiprocessing import connection
+
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+@dataclass(frozen=True)
+class Workers:
+    """An executor, and how many cells it computes at a time (which may change)."""
+
+    pool: Executor
+    capacity: Callable[[], int]
+
+
+@contextmanager
+def worker_threads(count: int) -> Iterator[Workers]:
+    """Threads of this process: right for compiled loops, which let go of the interpreter."""
+    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
+        yield Workers(pool, lambda: count)
+
+
+@contextmanager
+def worker_processes(count: int) -> Iterator[Workers]:
+    """Fresh processes with one thread each.
+
+    An error ends those still at work; they end with this process, too.
+    """
+    before = {name: os.environ.get(name) for name in THREADS}
+    # Read when a process loads its libraries, which is before any code of ours runs there.
+    os.environ.update(dict.fromkeys(THREADS, "1"))
+    others = set(multiprocessing.active_children())
+    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_worker)
+    try:
+        yield Workers(pool, lambda: count)
+        pool.shutdown()
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        for child in set(multiprocessing.active_children()) - others:
+            child.terminate()
+        raise
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def one_blas_thread() -> None:
+    """For the rest of this process: sums in one order, whatever else the machine does."""
+    _controller().limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _controller() -> ThreadpoolController:
+    import numpy as np
+
+    np.dot(np.ones((2, 2)), np.ones((2, 2)))
+    return ThreadpoolController()
+
+
+def _worker() -> None:
+    # An interrupt at the terminal reaches the workers too; the driver says when they end.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+    one_blas_thread()
+
+
+def _end_with_the_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
