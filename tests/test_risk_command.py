@@ -107,7 +107,7 @@ def test_a_trajectory_is_written_and_drawn(tmp_path, capsys):
         ("--rates constant --warmup 3", "rates constant has no use for --warmup"),
         ("--batches oracle,", "batches must be names separated by commas, got 'oracle,'"),
         ("--procedure two-pass", "two-pass"),
-        ("--warmup soon", "warmup must be a number, got 'soon'"),
+        ("--warmup soon", "--warmup: it must be a number, got 'soon'"),
         (
             "--procedure multi-pass --samples 8 --steps 100 --budget 6400",
             "budget must be at most 100 updates x the largest batch 8 = 800, got 6400",

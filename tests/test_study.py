@@ -23,7 +23,6 @@ from batchlaw.study.cells import group_cells, pilot_cell, pilot_cells, run_cell
 from batchlaw.study.data import ALPHABET, Population, digits, population, python_sources
 from batchlaw.study.plan import StudyPlan, read_plan, write_plan
 from batchlaw.study.regression import exact_noise, measure, train
-from batchlaw.study.run import run_cells, work, worker_pool
 from batchlaw.study.schedules import (
     CONSTANT,
     ORACLE,
@@ -37,7 +36,9 @@ from batchlaw.study.schedules import (
 from batchlaw.study.setting import OPTIMIZERS, TASKS, full_groups, make_group, quick_groups
 from batchlaw.study.statistics import best_peak, compare, noise_ratio, paired, tuned_losses
 from batchlaw.study.summary import markdown
+from batchlaw.sweep.execute import compute_cells, execute
 from batchlaw.sweep.store import FAILED, Store, Stored
+from batchlaw.sweep.workers import worker_processes
 
 SPECTRUM = ModelSpectrum("gauss-newton", np.arange(1.0, 9.0)[::-1] / 8.0, 4.5, 0.0, 8, 100)
 TINY = replace(
@@ -175,18 +176,18 @@ def test_a_cell_gives_the_same_numbers_bit_for_bit(task):
 
 def test_a_run_that_diverges_is_kept_as_failed(tmp_path):
     cell = {**pilot_cell(TINY, 1e6), "schedule": CONSTANT, "seed": 0}
-    result, reason, _ = work(cell)
-    assert result is None
-    assert reason.startswith("diverged")
+    (outcome,) = compute_cells(run_cell, [cell])
+    assert outcome.failed
+    assert outcome.result["reason"].startswith("diverged")
 
 
 def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
-    with Store(tmp_path / "study.sqlite") as store, worker_pool(2) as workers:
-        assert run_cells(store, pilot_cells([TINY]), workers) == 2
+    with Store(tmp_path / "study.sqlite") as store, worker_processes(2) as workers:
+        assert execute(store, pilot_cells([TINY]), run_cell, workers).done == 2
         cells = list(group_cells(TINY, store))
         assert len(cells) == 2 * 3 * len(SCHEDULES)
-        assert run_cells(store, cells, workers) == len(cells)
-        assert run_cells(store, cells, workers) == 0
+        assert execute(store, cells, run_cell, workers).done == len(cells)
+        assert execute(store, cells, run_cell, workers).done == 0
         for cell in cells[::7]:
             row = store.get(cell)
             assert row is not None
@@ -205,17 +206,19 @@ def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
 STUDY = """
 import sys
 from dataclasses import replace
-from batchlaw.study.cells import group_cells, pilot_cells
-from batchlaw.study.run import run_cells, worker_pool
+from batchlaw.study.cells import group_cells, pilot_cells, run_cell
 from batchlaw.study.setting import make_group
+from batchlaw.sweep.execute import execute
 from batchlaw.sweep.store import Store
+from batchlaw.sweep.workers import worker_processes
 
 if __name__ == "__main__":
     group = replace(make_group("digits", "momentum", "wsd", 22), steps=100, repetitions=50)
     group = replace(group, peaks=(0.2,))
-    with Store(sys.argv[1]) as store, worker_pool(2) as workers:
-        run_cells(store, pilot_cells([group]), workers)
-        run_cells(store, group_cells(group, store), workers, lambda n: print(n, flush=True))
+    with Store(sys.argv[1]) as store, worker_processes(2) as workers:
+        execute(store, pilot_cells([group]), run_cell, workers)
+        cells = group_cells(group, store)
+        execute(store, cells, run_cell, workers, advance=lambda n: print(n, flush=True))
 """
 
 

@@ -11,17 +11,17 @@ from cyclopts import Parameter
 
 from batchlaw import _check
 from batchlaw._files import OutputDirectory
-from batchlaw.cli.inputs import Whole
+from batchlaw.cli.inputs import Flag, Whole
 from batchlaw.cli.progress import progress_bars
 from batchlaw.simulate import cores
-from batchlaw.study.cells import group_cells, pilot_cells
+from batchlaw.study.cells import group_cells, pilot_cells, run_cell
 from batchlaw.study.plan import StudyPlan, make_plan, read_plan, write_plan
-from batchlaw.study.run import Workers, run_cells, worker_pool
 from batchlaw.study.summary import write
+from batchlaw.sweep.execute import execute
 from batchlaw.sweep.store import Store
+from batchlaw.sweep.workers import Workers, worker_processes
 
 STORE = "study.sqlite"
-Flag = Annotated[bool, Parameter(negative=())]
 Names = Annotated[list[str] | None, Parameter(negative=())]
 
 
@@ -69,12 +69,12 @@ def study(
     output = OutputDirectory(output_dir)
     asked = {"quick": quick, "tasks": task, "optimizers": optimizer, "hours": hours}
     with Store(output_dir / STORE) as store:
-        with worker_pool(count) as processes:
+        with worker_processes(count) as processes:
             plan = _planned(asked, output, processes)
             _say(f"{plan.described(count)} with {count} processes; {len(store)} cells are stored")
             if estimate:
                 return 0
-            with progress_bars() as stage:
+            with progress_bars(plain=True) as stage:
                 _run(plan, store, processes, stage)
         written = write(plan, store, output)
     print(f"{len(written)} files in {output_dir}; summary: {output_dir / 'summary.md'}")
@@ -106,10 +106,12 @@ def _planned(asked: dict[str, Any], output: OutputDirectory, workers: Workers) -
 def _run(plan: StudyPlan, store: Store, workers: Workers, stage: Any) -> None:
     pilots = pilot_cells(plan.groups)
     todo = sum(1 for _ in store.missing(pilots))
-    run_cells(store, pilots, workers, stage("pilots", todo) if stage else None)
+    advance = stage("pilots", todo) if stage else None
+    execute(store, pilots, run_cell, workers, advance=advance)
     cells = [cell for group in plan.groups for cell in group_cells(group, store)]
     todo = sum(1 for _ in store.missing(cells))
-    run_cells(store, cells, workers, stage("runs", todo) if stage else None)
+    advance = stage("runs", todo) if stage else None
+    execute(store, cells, run_cell, workers, advance=advance)
 
 
 def _say(text: str) -> None:

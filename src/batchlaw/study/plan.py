@@ -13,10 +13,10 @@ import numpy as np
 from batchlaw._files import OutputDirectory
 from batchlaw._version import __version__
 from batchlaw.study.data import python_sources
-from batchlaw.study.run import Workers
 from batchlaw.study.setting import Group, chosen, full_groups, quick_groups
 from batchlaw.study.timing import START, Cost, measured_costs, within
 from batchlaw.sweep.timing import described
+from batchlaw.sweep.workers import Workers
 
 FILE = "plan.json"
 
@@ -53,7 +53,7 @@ def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
     groups = chosen(
         quick_groups() if asked["quick"] else full_groups(), asked["tasks"], asked["optimizers"]
     )
-    kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.count)
+    kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
     if not kept:
         raise ValueError(f"hours must be enough for one comparison, got {asked['hours']:g}")
     return StudyPlan(asked, kept, [cost.group.name for cost in dropped], _versions())

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from batchlaw.study.cells import pilot_cell, run_cell, schedules_of
-from batchlaw.study.run import Workers
 from batchlaw.study.schedules import CONSTANT, REFERENCE, REFERENCE_SEEDS
 from batchlaw.study.setting import Group
+from batchlaw.sweep.workers import Workers
 
 # Steps of the two short runs whose difference in time is that of the steps alone.
 SHORT, LONG = 10, 60

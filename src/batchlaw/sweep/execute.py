@@ -77,6 +77,8 @@ class _Run:
     advance: Progress | None
     stop: threading.Event
     tally: Tally = field(default_factory=Tally)
+    # Seconds of a cell, lately.
+    each: float = TASK
     running: dict[Future[list[Outcome]], list[Cell]] = field(default_factory=dict)
 
     def all(self, todo: Iterator[Cell]) -> Tally:
@@ -104,11 +106,8 @@ class _Run:
         self.running[self.workers.pool.submit(compute_cells, self.compute, cells)] = cells
 
     def _task_size(self) -> int:
-        """From the mean over the cells so far: results do not depend on it."""
-        count = self.tally.done + self.tally.failed
-        if count == 0:
-            return 1
-        return max(1, min(LARGEST, 2 * count, int(TASK * count / max(self.tally.seconds, 1e-9))))
+        """From what cells took lately: results do not depend on it."""
+        return max(1, min(LARGEST, int(TASK / max(self.each, 1e-9))))
 
     def _keep(self, finished: Iterable[Future[list[Outcome]]]) -> None:
         for future in finished:
@@ -117,6 +116,8 @@ class _Run:
             if outcomes:
                 self.store.put_many(outcomes)
                 self.tally.add(outcomes)
+                took = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
+                self.each = 0.5 * (self.each + took)
                 if self.advance is not None:
                     self.advance(len(outcomes))
 
