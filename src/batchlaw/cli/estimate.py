@@ -80,7 +80,8 @@ def estimate(
         print_model(*estimate_model(str(features), gamma, count, kind, seed, output_dir), json_)
         return 0
     output = None if output_dir is None else OutputDirectory(output_dir)
-    Z = read_features(features, array=array, drop=drop.split(",") if drop else ())
+    dropped = [name.strip() for name in drop.split(",")] if drop else ()
+    Z = read_features(features, array=array, drop=dropped)
     options = {"centre": centre, "allow_constant": allow_constant}
     band = influence_band(Z, gamma, level=level, draws=draws, seed=seed, **options)
     try:
