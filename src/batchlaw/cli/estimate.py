@@ -77,6 +77,10 @@ def estimate(
     """
     gamma = rates.build()
     if ":" in str(features) and not features.exists():
+        if array or drop or centre or allow_constant:
+            raise ValueError(
+                f"array, drop, centre and allow-constant are for files, got {features}"
+            )
         print_model(*estimate_model(str(features), gamma, count, kind, seed, output_dir), json_)
         return 0
     output = None if output_dir is None else OutputDirectory(output_dir)
