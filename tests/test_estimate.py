@@ -175,6 +175,34 @@ def test_a_band_without_draws_is_normal_around_the_estimate():
     assert (wider.upper > band.upper).all()
 
 
+def test_a_band_without_draws_is_as_wide_as_estimates_spread(paper):
+    bands = [
+        influence_band(_gaussian(paper.eigenvalues, 400, (5, seed)), RATES, draws=0)
+        for seed in range(60)
+    ]
+    for middle, upper in (("influence", "upper"), ("shape", "shape_upper")):
+        logs = np.log([getattr(band, middle) for band in bands])
+        said = np.log([getattr(band, upper) for band in bands]) - logs
+        # 60 datasets leave a tenth at the spread; steps are read off at the widest among alike.
+        ratio = said.mean(axis=0) / (1.645 * logs.std(axis=0, ddof=1))
+        assert 0.85 < np.median(ratio) < 1.3
+
+
+def test_bounds_are_the_widest_among_steps_that_eigenvalues_cannot_tell_apart():
+    table = KnotTable.of(RATES, 4.0)
+    rng = np.random.default_rng(0)
+    low, high = -rng.uniform(size=(2, table.knots.size)), rng.uniform(size=(2, table.knots.size))
+    lowest, highest = table.widest(low, high, 32)
+    after = [RATES[int(t) + 1 :].sum() for t in table.knots]
+    factor = np.exp(0.5 * np.sqrt(2.0 / 32))
+    for k, rest in enumerate(after):
+        alike = [
+            max(rest, other) <= factor * min(rest, other) * (1 + 1e-9) + 1e-12 for other in after
+        ]
+        np.testing.assert_array_equal(lowest[:, k], low[:, alike].min(axis=1))
+        np.testing.assert_array_equal(highest[:, k], high[:, alike].max(axis=1))
+
+
 def test_rates_that_vanish_have_no_influence_and_no_band():
     rates = np.append(RATES, 0.0)
     band = influence_band(_gaussian(FLAT, 20, 1), rates, draws=9)

@@ -277,7 +277,14 @@ def test_noise_scale_matches_its_definition_and_a_real_jackknife():
         jackknife = np.sqrt(59 / 60 * ((values - values.mean()) ** 2).sum())
         assert error == pytest.approx(jackknife, rel=1e-8)
     pairs = gradient_noise_scale(model, half_square, data, batch=2)
-    assert pairs.trace == pytest.approx(2 * parts(g.view(30, 2, -1).mean(1))[0], rel=1e-10)
+    trace, square = parts(g.view(30, 2, -1).mean(1))
+    assert pairs.trace == pytest.approx(2 * trace, rel=1e-10)
+    assert pairs.gradient_square == pytest.approx(square, rel=1e-10)
+    P = torch.linspace(0.5, 2.0, 12, dtype=torch.float64)
+    scaled = gradient_noise_scale(model, half_square, data, preconditioner=P)
+    trace, square = parts(g / P.sqrt())
+    assert scaled.trace == pytest.approx(trace, rel=1e-10)
+    assert scaled.gradient_square == pytest.approx(square, rel=1e-10)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
