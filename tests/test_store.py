@@ -1,3 +1,4 @@
+import math
 import os
 import signal
 import sqlite3
@@ -6,6 +7,7 @@ import sys
 import time
 from contextlib import closing
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,6 +87,75 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path):
         Store(other)
     with pytest.raises(ValueError, match="must exist"):
         Store(tmp_path / "nothing", read_only=True)
+
+
+def test_a_file_that_is_refused_is_not_changed(tmp_path):
+    for name, statement in (
+        ("other", "create table cells (x)"),
+        ("old", "pragma user_version = 77"),
+    ):
+        path = tmp_path / name
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(statement)
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match="another database|layout 1"):
+            Store(path)
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b", "a b", "?mode=rwc", "ü&x=1"])
+def test_a_reader_opens_the_file_of_that_very_name(tmp_path, name):
+    for other in ("a", "a b"):
+        Store(tmp_path / other).close()
+    with Store(tmp_path / name) as store:
+        store.put({"k": 1}, {"name": name}, 0.0)
+    with Store(tmp_path / name, read_only=True) as store:
+        assert store.get({"k": 1}).result == {"name": name}
+        with pytest.raises(OSError, match="readonly"):
+            store.put({"k": 2}, {}, 0.0)
+
+
+def test_a_reader_leaves_a_directory_that_it_cannot_write_to_alone(tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    with Store(path) as store:
+        store.put({"k": 1}, {}, 0.0)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Store(path, read_only=True) as store:
+        assert len(store) == 1
+        assert sorted(tmp_path.iterdir()) == before
+    path.with_name("s-wal").write_bytes(b"")
+    with pytest.raises(ValueError, match="left its log, s-wal"):
+        Store(path, read_only=True)
+
+
+def test_results_that_are_not_finite_come_back(tmp_path):
+    with Store(tmp_path / "s") as store:
+        store.put({"k": 1}, {"a": math.nan, "b": [math.inf, -math.inf]}, 0.0)
+        result = store.get({"k": 1}).result
+    assert math.isnan(result["a"])
+    assert result["b"] == [math.inf, -math.inf]
+
+
+def test_a_result_that_json_cannot_hold_is_refused_in_one_line(tmp_path):
+    with (
+        Store(tmp_path / "s") as store,
+        pytest.raises(ValueError, match="a result must hold numbers, texts and lists: .*int64"),
+    ):
+        store.put({"k": 1}, {"a": np.int64(3)}, 0.0)
+
+
+def test_damage_is_named_with_the_file(tmp_path):
+    path = tmp_path / "s"
+    with Store(path) as store:
+        for k in range(100):
+            store.put({"k": k}, {"text": "x" * 500}, 0.0)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with Store(path) as store:
+        for read in (len, lambda store: store.get({"k": 3}), lambda store: list(store.rows())):
+            with pytest.raises(OSError, match="s can't be read: database disk image is malformed"):
+                read(store)
 
 
 WRITER = """

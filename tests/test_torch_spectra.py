@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -187,6 +188,71 @@ def test_attention_works_and_the_mode_of_the_model_is_kept():
     assert model.drop.training
 
 
+class Tied(nn.Module):
+    """One matrix reads and writes, a normalisation in between, and a layer that nobody uses."""
+
+    def __init__(self):
+        super().__init__()
+        self.read = nn.Embedding(5, 3)
+        self.normal = nn.BatchNorm1d(3)
+        self.scale = nn.Parameter(torch.ones(3), requires_grad=False)
+        self.write = nn.Linear(3, 5, bias=False)
+        self.write.weight = self.read.weight
+        self.unused = nn.Linear(2, 2)
+
+    def forward(self, tokens):
+        return self.write(torch.tanh(self.normal(self.read(tokens)) * self.scale))
+
+
+def test_products_are_those_of_the_parameters_that_train_each_counted_once():
+    """By plain autograd, one sample and one entry at a time, on the module itself."""
+    torch.manual_seed(3)
+    model = Tied().double()
+    tokens = torch.randint(0, 5, (24,))
+    with torch.no_grad():
+        model.scale.uniform_(0.5, 2.0)
+        model.normal.running_mean.uniform_(-1.0, 1.0)
+        model.normal.running_var.uniform_(0.5, 2.0)
+    data = (tokens, tokens.roll(1))
+    weights = [model.read.weight, model.normal.weight, model.normal.bias]
+    weights += [model.unused.weight, model.unused.bias]
+
+    def gradient(value, create=False):
+        parts = torch.autograd.grad(
+            value, weights, create_graph=create, retain_graph=True, allow_unused=True
+        )
+        pairs = zip(parts, weights, strict=True)
+        return torch.cat([(torch.zeros_like(w) if g is None else g).reshape(-1) for g, w in pairs])
+
+    model.eval()
+    d = sum(w.numel() for w in weights)
+    G, H, rows = torch.zeros(d, d), torch.zeros(d, d), []
+    for x, y in zip(*data, strict=True):
+        out = model(x[None])
+        loss = functional.cross_entropy(out, y[None])
+        slopes = gradient(loss, create=True)
+        rows.append(slopes.detach())
+        H = H + torch.stack([gradient(s) if s.requires_grad else 0 * slopes for s in slopes]) / 24
+        J = torch.stack([gradient(f) for f in out[0]])
+        p = out[0].softmax(0).detach()
+        G = G + J.T @ (torch.diag(p) - torch.outer(p, p)) @ J / 24
+    g = torch.stack(rows)
+    C = (g - g.mean(0)).T @ (g - g.mean(0)) / 24
+    model.train()
+    for kind, dense in zip(KINDS, (G, H, C), strict=True):
+        found = model_spectrum(
+            model, functional.cross_entropy, data, kind=kind, noise=True, chunk=7
+        )
+        assert found.dimension == d
+        expected = np.linalg.eigvalsh(dense.detach().numpy())[::-1]
+        np.testing.assert_allclose(found.eigenvalues, expected, atol=1e-12)
+        assert found.noise_trace == pytest.approx(float(C.trace()), rel=1e-10)
+    scale = gradient_noise_scale(model, functional.cross_entropy, data, chunk=5)
+    trace = float(g.var(0, correction=1).sum())
+    assert scale.scale == pytest.approx(trace / (float((g.mean(0) ** 2).sum()) - trace / 24))
+    assert model.normal.training
+
+
 def test_noise_scale_matches_its_definition_and_a_real_jackknife():
     model, data = linear(), features()
     _, g = dense_matrices(model, half_square, data)
@@ -211,7 +277,14 @@ def test_noise_scale_matches_its_definition_and_a_real_jackknife():
         jackknife = np.sqrt(59 / 60 * ((values - values.mean()) ** 2).sum())
         assert error == pytest.approx(jackknife, rel=1e-8)
     pairs = gradient_noise_scale(model, half_square, data, batch=2)
-    assert pairs.trace == pytest.approx(2 * parts(g.view(30, 2, -1).mean(1))[0], rel=1e-10)
+    trace, square = parts(g.view(30, 2, -1).mean(1))
+    assert pairs.trace == pytest.approx(2 * trace, rel=1e-10)
+    assert pairs.gradient_square == pytest.approx(square, rel=1e-10)
+    P = torch.linspace(0.5, 2.0, 12, dtype=torch.float64)
+    scaled = gradient_noise_scale(model, half_square, data, preconditioner=P)
+    trace, square = parts(g / P.sqrt())
+    assert scaled.trace == pytest.approx(trace, rel=1e-10)
+    assert scaled.gradient_square == pytest.approx(square, rel=1e-10)
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -248,6 +321,10 @@ def test_bad_input_is_refused_in_one_line():
         model_spectrum(model, half_square, data, kind="fisher")
     with pytest.raises(ValueError, match="loss must be the mean over samples: of two it is"):
         model_spectrum(model, lambda f, y: ((f[:, 0] - y) ** 2).sum(), data)
+    # Also where the two losses are small, and where they all but cancel.
+    with pytest.raises(ValueError, match="loss must be the mean over samples: of two it is"):
+        model_spectrum(model, lambda f, y: 1e-9 * ((f[:, 0] - y) ** 2).sum(), data)
+    model_spectrum(model, lambda f, y: (f[:, 0] * 0.0 + 1.0 - 2.0 * (y > y[:1])).mean(), data)
     with pytest.raises(ValueError, match="one entry for each of the 12 parameters, got 3"):
         model_spectrum(model, half_square, data, preconditioner=torch.ones(3))
     with pytest.raises(ValueError, match="preconditioner must be positive"):
@@ -256,6 +333,48 @@ def test_bad_input_is_refused_in_one_line():
         adam_preconditioner(model, torch.optim.SGD(model.parameters(), lr=0.1))
     with pytest.raises(ValueError, match="two groups of 40 samples, got 1"):
         gradient_noise_scale(model, half_square, data, batch=40, chunk=2)
+
+
+X, Y = features()
+BAD_DATA = {
+    "an iterator": (iter([(X, Y)]), "gone through many times .* got list_iterator"),
+    "one tensor": (X, "must be a pair of tensors, .* got Tensor"),
+    "arrays": ((X.numpy(), Y.numpy()), "pairs of tensors, inputs and targets, got ndarray"),
+    "two inputs": ([((X, X), Y)], "pairs of tensors, inputs and targets, got tuple, Tensor"),
+    "three": ((X, Y, Y), "got Tensor, Tensor, Tensor"),
+    "lengths": ((X, Y[:32]), r"along their first axis, got shapes \(60, 12\) and \(32,\)"),
+    "nothing": ([], "at least one sample, got none"),
+    "nan": ((X.clone().fill_diagonal_(np.nan), Y), "loss must be finite, got nan"),
+    "a late nan": (
+        (torch.where(torch.arange(60)[:, None] == 50, np.nan, X), Y),
+        "finite derivatives on all of the data",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD_DATA)
+def test_bad_data_are_refused_in_one_line(name):
+    data, words = BAD_DATA[name]
+    for measure in (model_spectrum, gradient_noise_scale):
+        with pytest.raises(ValueError, match=words) as error:
+            measure(linear(), half_square, data)
+        assert "\n" not in str(error.value)
+
+
+def test_a_model_or_loss_of_another_kind_is_refused_in_one_line():
+    data = features()
+    with pytest.raises(ValueError, match=r"model must be a torch.nn.Module, got int"):
+        model_spectrum(3, half_square, data)
+    with pytest.raises(ValueError, match="loss must be a function of outputs and targets, got 3"):
+        model_spectrum(linear(), 3, data)
+    with pytest.raises(
+        ValueError, match=r"loss must return one number as a tensor, got shape \(2,"
+    ):
+        model_spectrum(linear(), lambda f, y: (f[:, 0] - y) ** 2, data)
+    with pytest.raises(ValueError, match="loss must return one number as a tensor, got float"):
+        model_spectrum(linear(), lambda f, y: 1.0, data)
+    with pytest.raises(ValueError, match="model must return a tensor, got tuple"):
+        model_spectrum(nn.LSTM(12, 2).double(), half_square, data)
 
 
 MODULE = """
@@ -272,6 +391,25 @@ def build():
 
 def wrong():
     return 1
+
+def two():
+    return 1, 2
+
+def raises():
+    raise RuntimeError("no data\\nto be had")
+
+def needs(path):
+    return path
+
+def shapes():
+    model, loss, (inputs, targets) = build()
+    return model, loss, (inputs[:, :5], targets)
+
+def silent():
+    model, loss, (inputs, targets) = build()
+    return model, loss, (inputs, model(inputs).detach().squeeze(-1))
+
+value = 3
 """
 
 
@@ -301,15 +439,32 @@ def test_estimate_takes_a_function_that_returns_a_model(tmp_path, monkeypatch, c
     [
         ("no_such_module:build", "must be a module and a function"),
         ("math:no_such_function", "must be a module and a function"),
+        (":build", "must be a module and a function"),
+        ("my_training:value", "my_training has no function 'value'"),
         ("my_training:wrong", r"must return \(model, loss, data\), got int"),
+        ("my_training:two", r"must return \(model, loss, data\), got a tuple of 2"),
+        ("my_training:raises", r"it raised RuntimeError: no data \(my_training.py:\d+\)"),
+        ("my_training:needs", "it raised TypeError: needs.* missing 1 required"),
+        ("my_training:shapes", "must run with its derivatives: RuntimeError: mat1 and mat2"),
+        ("my_training:silent", "must have gradient noise"),
+        ("typo:build", "must be a module and a function in it: SyntaxError"),
     ],
 )
 def test_a_function_that_is_not_one_is_refused_in_one_line(
     tmp_path, monkeypatch, capsys, name, words
 ):
     (tmp_path / "my_training.py").write_text(MODULE)
+    (tmp_path / "typo.py").write_text("def build(:")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delitem(sys.modules, "my_training", raising=False)
+    path = sys.path.copy()
     assert main(["estimate", name, "--steps", "32"]) == 2
+    assert sys.path == path
     error = capsys.readouterr().err
     assert re.search(words, error)
     assert error.count("\n") == 1
+
+
+def test_options_of_files_are_refused_with_a_model(capsys):
+    assert main(["estimate", "my_training:build", "--centre"]) == 2
+    assert "are for files, got my_training:build" in capsys.readouterr().err

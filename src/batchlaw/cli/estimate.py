@@ -77,10 +77,15 @@ def estimate(
     """
     gamma = rates.build()
     if ":" in str(features) and not features.exists():
+        if array or drop or centre or allow_constant:
+            raise ValueError(
+                f"array, drop, centre and allow-constant are for files, got {features}"
+            )
         print_model(*estimate_model(str(features), gamma, count, kind, seed, output_dir), json_)
         return 0
     output = None if output_dir is None else OutputDirectory(output_dir)
-    Z = read_features(features, array=array, drop=drop.split(",") if drop else ())
+    dropped = [name.strip() for name in drop.split(",")] if drop else ()
+    Z = read_features(features, array=array, drop=dropped)
     options = {"centre": centre, "allow_constant": allow_constant}
     band = influence_band(Z, gamma, level=level, draws=draws, seed=seed, **options)
     try:

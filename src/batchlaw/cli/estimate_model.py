@@ -6,6 +6,9 @@ import importlib
 import json
 import os
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -21,18 +24,46 @@ from batchlaw.model_influence import ModelSpectrum, NoisyNodes
 
 
 def load(name: str) -> Any:
-    """What ``module:function`` returns; modules of the working directory are found too."""
+    """What ``module:function`` returns."""
     module, _, function = name.partition(":")
-    sys.path.insert(0, os.getcwd())
+    wanted = f"{name} must be a module and a function in it"
     try:
-        made = getattr(importlib.import_module(module), function)()
-    except (ImportError, AttributeError) as error:
-        raise ValueError(f"{name} must be a module and a function in it: {error}") from None
-    finally:
-        sys.path.pop(0)
+        make = getattr(importlib.import_module(module), function, None)
+    except Exception as error:
+        raise ValueError(f"{wanted}: {_said(error)}") from None
+    if not callable(make):
+        raise ValueError(f"{wanted}: {module} has no function {function!r}")
+    try:
+        made = make()
+    except Exception as error:
+        raise ValueError(
+            f"{name} must return (model, loss, data), it raised {_said(error)}"
+        ) from None
     if not isinstance(made, tuple) or len(made) != 3:
-        raise ValueError(f"{name} must return (model, loss, data), got {type(made).__name__}")
+        got = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
+        raise ValueError(f"{name} must return (model, loss, data), got {got}")
     return made
+
+
+def _said(error: Exception) -> str:
+    """An error of somebody else's code in one line, with the place that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = [f for f in frames if not f.filename.startswith("<")][-1]
+    first = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {first} ({Path(place.filename).name}:{place.lineno})"
+
+
+@contextmanager
+def _working_directory() -> Iterator[None]:
+    """Modules of the working directory are found meanwhile."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        # By value: what runs meanwhile may put its own in front.
+        if here in sys.path:
+            sys.path.remove(here)
 
 
 def estimate_model(
@@ -44,11 +75,17 @@ def estimate_model(
         from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
     except ModuleNotFoundError as error:
         raise ValueError(f"a model needs PyTorch and SciPy: {error}") from None
-    model, loss, data = load(name)
-    found = model_spectrum(model, loss, data, count=count, kind=kind, noise=True, seed=seed)
-    scale = gradient_noise_scale(model, loss, data)
+    with _working_directory():
+        made = load(name)
+        try:
+            found = model_spectrum(*made, count=count, kind=kind, noise=True, seed=seed)
+            scale = gradient_noise_scale(*made)
+        except (TypeError, AttributeError, LookupError, RuntimeError) as error:
+            raise ValueError(f"{name} must run with its derivatives: {_said(error)}") from None
     nodes = found.nodes()
     kappa = influence(nodes.eigenvalues, gamma, multiplicity=nodes.weight)
+    if not kappa.any():
+        raise ValueError(f"{name} must have gradient noise, all samples have the same gradient")
     document = {
         "model": name,
         "spectrum": {key: _plain(value) for key, value in asdict(found).items()},

@@ -12,11 +12,14 @@ TOLERANCE = 1e-9
 
 
 def nonnegative_least_squares(design: FloatArray, values: FloatArray) -> FloatArray:
-    """The x >= 0 that minimises |design x - values|.
+    """The x >= 0 that minimises |design x - values|; no column is zero.
 
     Coefficients enter one by one, the one with the steepest descent first; those that the
     refit would make negative leave on the way (Lawson and Hanson's method).
     """
+    # Columns of length one: the gradient of a short one is no rounding.
+    length = np.linalg.norm(design, axis=0)
+    design = design / length
     gram, slope = design.T @ design, design.T @ values
     x = np.zeros(design.shape[1])
     free = np.zeros(x.size, dtype=bool)
@@ -27,7 +30,7 @@ def nonnegative_least_squares(design: FloatArray, values: FloatArray) -> FloatAr
             break
         free[entering] = True
         x = _refit(gram, slope, x, free)
-    return x
+    return np.asarray(x / length)
 
 
 def _refit(

@@ -56,14 +56,22 @@ def check_features(
         raise ValueError(
             f"features must be finite, got {Z[row, column]} in row {row + 1}, column {column + 1}"
         )
-    constant = np.ptp(Z, axis=0) == 0.0
+    constant = Z.max(axis=0) == Z.min(axis=0)
     if constant.any() and not allow_constant:
         raise ValueError(
             f"features must vary in every column, {int(constant.sum())} of {Z.shape[1]} are "
             f"constant, the first is column {int(np.argmax(constant)) + 1}: drop or allow them"
         )
-    if not Z.any():
+    largest = float(np.abs(Z).max())
+    if not largest:
         raise ValueError("features must not all be zero")
+    # Eigenvalues are squares, and those of RANK times the largest count.
+    low, high = np.sqrt(np.finfo(float).tiny / RANK * Z.size), np.sqrt(np.finfo(float).max / Z.size)
+    if not low < largest < high:
+        raise ValueError(
+            f"features must have squares that floating point can hold: the largest may lie "
+            f"between {low:.2g} and {high:.2g}, got {largest:.2g}"
+        )
     return Z
 
 

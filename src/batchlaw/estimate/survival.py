@@ -13,7 +13,7 @@ from batchlaw._check import FloatArray
 KNOTS = 33
 # Eigenvalues of the tables, from the largest down by 8 powers of ten.
 NODES, REACH = 1024, 1e-8
-# Below exp(FLOOR) nothing survives.
+# Below exp(FLOOR) nothing survives. Above its inverse, where rates are too large, all is lost.
 FLOOR = -600.0
 
 
@@ -49,7 +49,7 @@ class KnotTable:
             survival[k] = survival[k + 1]
             for gamma in rates[knots[k] + 1 : knots[k + 1] + 1]:
                 survival[k] += 2.0 * np.log(np.abs(1.0 - gamma * nodes) + 1e-300)
-        survival = np.maximum(survival, FLOOR)
+        survival = np.clip(survival, FLOOR, -FLOOR)
         slope = np.asarray(np.gradient(survival, nodes, axis=1))
         return cls(rates, knots.astype(np.float64), nodes, survival, slope)
 

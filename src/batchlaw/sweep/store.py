@@ -10,12 +10,15 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+from urllib.parse import quote
 
 Cell = Mapping[str, Any]
 
@@ -25,7 +28,7 @@ SCHEMA = 1
 DONE, FAILED = "done", "failed"
 
 _TABLE = """
-create table if not exists cells (
+create table cells (
     key text primary key,
     status text not null check (status in ('done', 'failed')),
     cell text not null,
@@ -58,7 +61,7 @@ class Stored:
 
 
 def cell_key(cell: Cell) -> str:
-    """Content hash of a cell; the order of its names does not matter."""
+    """Content hash of a cell: names in any order are one cell, but 1, 1.0 and True differ."""
     try:
         text = json.dumps(dict(cell), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -77,22 +80,12 @@ class Store:
         self.path = Path(path)
         self._lock = None if read_only else _lock(self.path)
         try:
-            self._database = _connect(self.path, read_only)
-            self._check_schema(read_only)
+            self._database = _reader(self.path) if read_only else _writer(self.path)
         except (sqlite3.Error, ValueError) as error:
             self._release()
             if isinstance(error, ValueError):
                 raise
             raise ValueError(f"{self.path} must be a file of results: {error}") from None
-
-    def _check_schema(self, read_only: bool) -> None:
-        found = self._database.execute("pragma user_version").fetchone()[0]
-        if found == 0 and not read_only:
-            self._database.execute(_TABLE)
-            self._database.execute(_FACTS)
-            self._database.execute(f"pragma user_version = {SCHEMA}")
-        elif found != SCHEMA:
-            raise ValueError(f"{self.path} must have layout {SCHEMA} of results, got {found}")
 
     def put(self, cell: Cell, result: Mapping[str, Any], seconds: float) -> None:
         """Store a result; the row is on disk when this returns."""
@@ -117,8 +110,10 @@ class Store:
 
     def get(self, cell: Cell) -> Stored | None:
         """The row of a cell, if there is one."""
-        found = self._database.execute("select * from cells where key = ?", (cell_key(cell),))
-        row = found.fetchone()
+        key = cell_key(cell)
+        with self._reading():
+            found = self._database.execute("select * from cells where key = ?", (key,))
+            row = found.fetchone()
         return None if row is None else _stored(row)
 
     def missing(self, cells: Iterable[Cell], *, retry_failed: bool = False) -> Iterator[Cell]:
@@ -130,10 +125,11 @@ class Store:
 
     def status(self, cell: Cell) -> str | None:
         """ "done", "failed", or None where there is no row."""
-        found = self._database.execute(
-            "select status from cells where key = ?", (cell_key(cell),)
-        ).fetchone()
-        return None if found is None else str(found[0])
+        key = cell_key(cell)
+        with self._reading():
+            found = self._database.execute("select status from cells where key = ?", (key,))
+            row = found.fetchone()
+        return None if row is None else str(row[0])
 
     def note(self, facts: Mapping[str, str]) -> None:
         """Keep what the results as a whole come from."""
@@ -147,31 +143,43 @@ class Store:
     def facts(self) -> dict[str, str]:
         """What was noted; nothing in a file of before there were notes."""
         known = "select 1 from sqlite_master where name = 'facts'"
-        if self._database.execute(known).fetchone() is None:
-            return {}
-        return dict(self._database.execute("select name, value from facts"))
+        with self._reading():
+            if self._database.execute(known).fetchone() is None:
+                return {}
+            return dict(self._database.execute("select name, value from facts"))
 
     def counts(self) -> dict[str, tuple[int, float]]:
         """Status -> its rows, and their seconds."""
-        found = self._database.execute(
-            "select status, count(*), sum(seconds) from cells group by status"
-        )
-        return {status: (rows, seconds) for status, rows, seconds in found}
+        query = "select status, count(*), sum(seconds) from cells group by status"
+        with self._reading():
+            found = self._database.execute(query)
+            return {status: (rows, seconds) for status, rows, seconds in found}
 
     def reasons(self) -> Iterator[tuple[str, int]]:
         """Why cells failed and how many of them, the commonest first."""
-        yield from self._database.execute(
+        query = (
             "select json_extract(result, '$.reason') as reason, count(*) from cells "
             f"where status = '{FAILED}' group by reason order by count(*) desc, reason"
         )
+        with self._reading():
+            yield from self._database.execute(query)
 
     def rows(self) -> Iterator[Stored]:
         """All rows by key: the same order however they were computed."""
-        for row in self._database.execute("select * from cells order by key"):
-            yield _stored(row)
+        with self._reading():
+            for row in self._database.execute("select * from cells order by key"):
+                yield _stored(row)
 
     def __len__(self) -> int:
-        return int(self._database.execute("select count(*) from cells").fetchone()[0])
+        with self._reading():
+            return int(self._database.execute("select count(*) from cells").fetchone()[0])
+
+    @contextmanager
+    def _reading(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise OSError(f"{self.path} can't be read: {error}") from None
 
     def close(self) -> None:
         """Finish the log and let go of the file."""
@@ -197,7 +205,10 @@ class Store:
 
 def _row(outcome: Outcome) -> tuple[str, str, str, str, float]:
     cell = json.dumps(dict(outcome.cell), sort_keys=True)
-    result = json.dumps(dict(outcome.result), allow_nan=True)
+    try:
+        result = json.dumps(dict(outcome.result), allow_nan=True)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"a result must hold numbers, texts and lists: {error}") from None
     status = FAILED if outcome.failed else DONE
     return cell_key(outcome.cell), status, cell, result, outcome.seconds
 
@@ -222,14 +233,57 @@ def _lock(path: Path) -> Any:
     return file
 
 
-def _connect(path: Path, read_only: bool) -> sqlite3.Connection:
-    if read_only:
-        if not path.exists():
-            raise ValueError(f"{path} must exist to be read")
-        database = sqlite3.connect(f"file:{path}?mode=ro", uri=True, isolation_level=None)
-    else:
-        # Autocommit: a row is a transaction. The log is synced at every one of them.
-        database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+def _writer(path: Path) -> sqlite3.Connection:
+    # Autocommit: a row is a transaction. The log is synced at every one of them.
+    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    try:
+        # A file of another kind is left as it is: nothing is set before this.
+        new = _layout(database, path, new=True) == 0
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = full")
+        if new:
+            # Both or neither: a table without its version would be somebody else's.
+            database.execute("begin")
+            database.execute(_TABLE)
+            database.execute(_FACTS)
+            database.execute(f"pragma user_version = {SCHEMA}")
+            database.execute("commit")
+    except BaseException:
+        database.close()
+        raise
     return database
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    if not path.exists():
+        raise ValueError(f"{path} must exist to be read")
+    # As a URI; a plain path may hold what there begins a query.
+    address = f"file://{quote(str(path.absolute()))}?mode=ro"
+    log = path.with_name(path.name + "-wal")
+    if not os.access(path.parent, os.W_OK):
+        if not log.exists():
+            # Without a log nobody writes, and there is no place for a reader's own lock.
+            address += "&immutable=1"
+        elif not path.with_name(path.name + "-shm").exists():
+            raise ValueError(
+                f"{path} must be in a writable directory to be read: a killed run left its log, "
+                f"{log.name}; copy both"
+            )
+    database = sqlite3.connect(address, uri=True, isolation_level=None)
+    try:
+        _layout(database, path)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _layout(database: sqlite3.Connection, path: Path, *, new: bool = False) -> int:
+    """Version of the table, 0 for an empty file where it may be ``new``; all else is refused."""
+    found = int(database.execute("pragma user_version").fetchone()[0])
+    if new and found == 0:
+        if database.execute("select count(*) from sqlite_master").fetchone()[0]:
+            raise ValueError(f"{path} must be a file of results, it is another database")
+    elif found != SCHEMA:
+        raise ValueError(f"{path} must have layout {SCHEMA} of results, got {found}")
+    return found

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vjp, vmap
@@ -60,8 +61,11 @@ class Products:
     def chunks(self) -> Iterator[tuple[Any, Any]]:
         data: Any = self.data
         if isinstance(data, tuple) and all(isinstance(x, Tensor) for x in data):
+            _check_batch(data)
             data = zip(*(x.split(self.chunk) for x in data), strict=True)
-        for inputs, targets in data:
+        for batch in data:
+            _check_batch(batch)
+            inputs, targets = batch
             yield self._fit(inputs), self._fit(targets)
 
     def _fit(self, x: Tensor) -> Tensor:
@@ -69,16 +73,31 @@ class Products:
 
     def _check_mean(self) -> None:
         inputs, targets = next(iter(self.chunks()))
+        outputs = self.outputs(self.weights, inputs[:2])
+        if not isinstance(outputs, Tensor):
+            raise ValueError(f"model must return a tensor, got {type(outputs).__name__}")
+        both = self._one_number(outputs, targets[:2])
         if self.size(inputs) < 2:
             return
-        outputs = self.outputs(self.weights, inputs[:2])
-        both = float(self.loss(outputs, targets[:2]))
-        each = [float(self.loss(outputs[i : i + 1], targets[i : i + 1])) for i in (0, 1)]
-        if not math.isclose(both, sum(each) / 2.0, rel_tol=1e-3, abs_tol=1e-6):
+        each = [self._one_number(outputs[i : i + 1], targets[i : i + 1]) for i in (0, 1)]
+        # Losses of two signs may cancel, so what counts is the larger one's rounding.
+        tolerance = max(1e-3, 4.0 * torch.finfo(self.dtype).eps)
+        if abs(both - sum(each) / 2.0) > tolerance * max(abs(x) for x in each):
             raise ValueError(
                 "loss must be the mean over samples: of two it is "
                 f"{both:.6g}, where their mean is {sum(each) / 2.0:.6g}"
             )
+
+    def _one_number(self, outputs: Tensor, targets: Any) -> float:
+        value = self.loss(outputs, targets)
+        if not isinstance(value, Tensor) or value.dim():
+            got = (
+                f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
+            )
+            raise ValueError(f"loss must return one number as a tensor, got {got}")
+        if not bool(torch.isfinite(value)):
+            raise ValueError(f"loss must be finite, got {float(value)}")
+        return float(value)
 
     def outputs(self, weights: dict[str, Tensor], inputs: Any) -> Tensor:
         out: Tensor = functional_call(self.model, weights | self.rest, (inputs,))
@@ -98,6 +117,8 @@ class Products:
         out = apply(v if self.root is None else v / self.root)
         out = out if self.root is None else out / self.root
         result: FloatArray = out.double().cpu().numpy()
+        if not np.isfinite(result).all():
+            raise ValueError("loss must have finite derivatives on all of the data")
         return result
 
     def gauss_newton(self, vector: Tensor) -> Tensor:
@@ -177,6 +198,15 @@ def products(
     Attention runs as plain matrix products: the fused kernels have no forward derivatives.
     """
     chunk = _check.count("chunk", chunk)
+    if not isinstance(model, nn.Module):
+        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+    if not callable(loss):
+        raise ValueError(f"loss must be a function of outputs and targets, got {loss!r}")
+    if not isinstance(data, Iterable) or isinstance(data, Iterator | Tensor):
+        raise ValueError(
+            "data must be a pair of tensors, or batches that can be gone through many times "
+            f"(a list, a DataLoader), got {type(data).__name__}"
+        )
     if double:
         model = copy.deepcopy(model).double()
     modes = [(module, module.training) for module in model.modules()]
@@ -189,6 +219,21 @@ def products(
     finally:
         for module, training in modes:
             module.training = training
+
+
+def _check_batch(batch: Any) -> None:
+    kinds = [type(x).__name__ for x in batch] if isinstance(batch, tuple | list) else []
+    if len(kinds) != 2 or not all(isinstance(x, Tensor) for x in batch):
+        raise ValueError(
+            "data must be pairs of tensors, inputs and targets, "
+            f"got {', '.join(kinds) or type(batch).__name__}"
+        )
+    inputs, targets = batch
+    if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
+        raise ValueError(
+            "inputs and targets must have the samples along their first axis, "
+            f"got shapes {tuple(inputs.shape)} and {tuple(targets.shape)}"
+        )
 
 
 def _root(preconditioner: Diagonal | None, matrix: Products) -> Tensor | None:

@@ -68,8 +68,8 @@ def model_spectrum(
     model, loss
         ``loss(model(inputs), targets)`` is the mean over the samples of a chunk.
     data
-        (inputs, targets) with samples along the first axis, or an iterable of such batches
-        that can be gone through many times (a list, a DataLoader).
+        (inputs, targets), two tensors with samples along the first axis, or an iterable of such
+        batches that gives the same samples every time (a list, a DataLoader).
     count
         How many eigenvalues, the largest (not by modulus); all where there are no more.
     kind
@@ -153,6 +153,8 @@ def gradient_noise_scale(
             dots.append(g @ mean)
         square, dot = (torch.cat(x).double().cpu().numpy() for x in (squares, dots))
         whole = float((mean.double() ** 2).sum())
+    if not np.isfinite(square).all():
+        raise ValueError("loss must have finite derivatives on all of the data")
     trace, size = _noise_parts(square.mean(), whole, n, batch)
     # |(n g - g_k)/(n-1)|^2, the large-batch square without group k.
     without = (n**2 * whole - 2.0 * n * dot + square) / (n - 1.0) ** 2
