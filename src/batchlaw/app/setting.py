@@ -1,0 +1,148 @@
+"""What the page may ask for: every field with its bounds, and a limit on the work as a whole."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from batchlaw._check import FloatArray
+from batchlaw.choices import ProblemChoice, RateChoice, SolverChoice
+from batchlaw.problem import Problem
+
+# Steps, directions of a drawn or uploaded spectrum, and numbers an update touches in all.
+MOST_STEPS, MOST_DIRECTIONS, MOST_WORK = 200_000, 1024, 2 * 10**7
+# The mean field of multi-pass keeps pairs of points: its work grows faster.
+MOST_REUSE_STEPS = 20_000
+MOST_SAMPLES = 10**12
+MOST_STAGES = 64
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
+
+
+class Spectrum(BaseModel):
+    """An uploaded spectrum: eigenvalues, and the target's energy in each direction."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    eigenvalue: Annotated[
+        tuple[Annotated[float, Field(gt=0.0, le=1e100)], ...],
+        Field(min_length=1, max_length=MOST_DIRECTIONS),
+    ]
+    energy: Annotated[
+        tuple[Annotated[float, Field(ge=0.0, le=1e100)], ...],
+        Field(min_length=1, max_length=MOST_DIRECTIONS),
+    ]
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        if len(self.eigenvalue) != len(self.energy):
+            raise ValueError("eigenvalue and energy must have the same length")
+        return self
+
+
+class Setting(BaseModel):
+    """All that a view depends on; the defaults are the paper's one-pass experiment."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    rates: Literal["wsd", "cosine", "linear", "polynomial", "constant", "step"] = "wsd"
+    steps: int = Field(default=64, ge=10, le=MOST_STEPS, description="updates")
+    peak: float = Field(default=0.05, gt=0.0, le=1e6, description="largest learning rate")
+    warmup: Share = Field(default=0.1, description="end of the warmup, a share of the steps")
+    stable: Share = Field(default=0.5, description="end of WSD's stable phase, likewise")
+    decay: Literal["exponential", "linear", "1-sqrt"] = "exponential"
+
+    problem: Literal["paper", "sketch", "truncation", "spectrum"] = "paper"
+    a: float = Field(default=2.0, gt=1.0, le=10.0, description="eigenvalues i^-a")
+    b: float = Field(default=1.5, gt=1.0, le=10.0, description="target energies i^-b")
+    m: int = Field(default=64, ge=1, le=MOST_DIRECTIONS, description="sketch dimension M")
+    sigma: float = Field(default=1.0, ge=0.0, le=1e6, description="label noise, s.d.")
+    spectrum: Spectrum | None = None
+
+    procedure: Literal["one-pass", "multi-pass"] = "one-pass"
+    samples: int = Field(default=512, ge=2, le=10**7, description="N of multi-pass")
+    replacement: bool = False
+    momentum: float = Field(default=0.0, ge=0.0, le=0.999, description="of one pass")
+
+    budget: Count = Field(default=512, description="samples in all batches")
+    min_batch: Count = 1
+    max_batch: Count | None = None
+    multiple_of: Count = 1
+    stages: int = Field(default=4, ge=1, le=MOST_STAGES)
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refused before anything is computed."""
+        if self.problem == "spectrum" and self.spectrum is None:
+            raise ValueError("an uploaded spectrum is needed")
+        work = self.steps * self.directions
+        if work > MOST_WORK:
+            raise ValueError(
+                f"steps times directions must be at most {MOST_WORK}, got {work}: take fewer"
+            )
+        if self.procedure == "multi-pass":
+            if self.momentum:
+                raise ValueError("momentum exists for one pass only")
+            if self.steps > MOST_REUSE_STEPS:
+                raise ValueError(
+                    f"multi-pass must have at most {MOST_REUSE_STEPS} steps here, got {self.steps}"
+                )
+        if self.budget < self.steps * self.min_batch:
+            raise ValueError(
+                f"budget must be at least steps times the smallest batch, "
+                f"{self.steps * self.min_batch}, got {self.budget}"
+            )
+        return self
+
+    @property
+    def directions(self) -> int:
+        return len(self.spectrum.eigenvalue) if self.spectrum is not None else self.m
+
+    @property
+    def largest_batch(self) -> int | None:
+        """What the page asked for, and no more than a dataset has."""
+        if self.procedure == "multi-pass" and not self.replacement:
+            return min(self.samples, self.max_batch or self.samples)
+        return self.max_batch
+
+    @property
+    def solver(self) -> SolverChoice:
+        if self.procedure == "one-pass":
+            return SolverChoice(momentum=self.momentum)
+        return SolverChoice(
+            procedure="multi-pass", samples=self.samples, replacement=self.replacement
+        )
+
+    def gamma(self) -> FloatArray:
+        shape = RateChoice(
+            rates=self.rates,
+            steps=self.steps,
+            gamma=self.peak,
+            warmup=None if self.rates == "constant" else self.warmup,
+            stable=self.stable if self.rates == "wsd" else None,
+            decay=self.decay if self.rates == "wsd" else None,
+        )
+        return shape.build()
+
+    def build_problem(self) -> Problem:
+        if self.problem == "spectrum" and self.spectrum is not None:
+            return Problem.from_spectrum(
+                self.spectrum.eigenvalue, self.spectrum.energy, self.sigma**2
+            )
+        return _problem(self.problem, self.a, self.b, self.m, self.sigma)
+
+
+@lru_cache(maxsize=32)
+def _problem(kind: str, a: float, b: float, m: int, sigma: float) -> Problem:
+    return ProblemChoice(problem=kind, a=a, b=b, m=float(m), sigma=sigma).build()
+
+
+def evenly(steps: int, most: int) -> list[int]:
+    """At most so many steps, 0-based, both ends among them: what a picture can show."""
+    if steps <= most:
+        return list(range(steps))
+    return [math.floor(k * (steps - 1) / (most - 1)) for k in range(most)]
