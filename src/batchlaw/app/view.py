@@ -213,15 +213,10 @@ def term_of(setting: Setting) -> str:
 
 
 def _parts(risk: Risk, setting: Setting, row: int) -> dict[str, float]:
+    """Of one schedule; parts that batches do not change are the same for all."""
     names = ("total", "irreducible", "approximation", *PARTS[setting.procedure])
-    return {
-        name: float(np.ravel(np.atleast_1d(getattr(risk, name)))[_row(risk, name, row)])
-        for name in names
-    }
-
-
-def _row(risk: Risk, name: str, row: int) -> int:
-    return row if np.size(getattr(risk, name)) > 1 else 0
+    found = {name: np.ravel(getattr(risk, name)) for name in names}
+    return {name: float(values[row if values.size > 1 else 0]) for name, values in found.items()}
 
 
 def _at(values: NDArray[Any], shown: list[int]) -> list[float]:

@@ -1,0 +1,64 @@
+// Requests, of which only the newest of a kind may answer.
+
+const latest = new Map();
+
+export class Refused extends Error {}
+
+async function reply(response) {
+  if (response.ok) return response;
+  let said = `${response.status} ${response.statusText}`;
+  const text = await response.text();
+  try { said = JSON.parse(text).detail ?? said; } catch { said = text || said; }
+  throw new Refused(said);
+}
+
+function post(path, body, signal) {
+  return fetch(path, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+    signal,
+  });
+}
+
+// Gives null where a newer request of the same kind was made in the meantime.
+export async function ask(path, body) {
+  latest.get(path)?.abort();
+  const mine = new AbortController();
+  latest.set(path, mine);
+  try {
+    const response = await reply(await post(path, body, mine.signal));
+    const found = await response.json();
+    return latest.get(path) === mine ? found : null;
+  } catch (error) {
+    if (error.name === "AbortError" || latest.get(path) !== mine) return null;
+    throw error;
+  }
+}
+
+export async function download(body) {
+  const response = await reply(await post("/api/plan", body));
+  const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "plan";
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(await response.blob());
+  link.download = name;
+  link.click();
+  URL.revokeObjectURL(link.href);
+}
+
+export async function startCheck(body) {
+  return (await (await reply(await post("/api/checks", body))).json()).id;
+}
+
+export async function readCheck(id) {
+  return (await reply(await fetch(`/api/checks/${id}`))).json();
+}
+
+export function stopCheck(id) {
+  return fetch(`/api/checks/${id}`, { method: "DELETE" });
+}
+
+export async function schema() {
+  const found = await (await reply(await fetch("/api/openapi.json"))).json();
+  return found.components.schemas;
+}

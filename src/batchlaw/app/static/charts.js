@@ -1,0 +1,193 @@
+// Pictures: lines, bars and the collapse. Colours come from the style sheet, in light and dark.
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const DASH = { oracle: [], planned: [], constant: [7, 4], drawn: [2, 3] };
+const HEIGHT = 260;
+
+export const short = (value) => {
+  if (value === 0) return "0";
+  const size = Math.abs(value);
+  if (size >= 1e5 || size < 1e-3) return value.toExponential(2);
+  return String(Number(value.toPrecision(5)));
+};
+
+const ticks = (_, values) => values.map((value) => (value === null ? "" : short(value)));
+
+function axes(names) {
+  const line = { stroke: colour("text"), grid: { stroke: colour("line"), width: 0.5 }, ticks: { stroke: colour("line") } };
+  return names.map((axis) => ({ ...line, size: axis.side === undefined ? 44 : 66, values: ticks, ...axis }));
+}
+
+// A chart that is made anew when its series change, and only fed otherwise.
+export class Chart {
+  constructor(place) {
+    this.place = place;
+    this.plot = null;
+    this.shape = "";
+    new ResizeObserver(() => this.plot?.setSize(this.size())).observe(place);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.again?.());
+  }
+
+  size() {
+    return { width: Math.max(240, this.place.clientWidth), height: HEIGHT };
+  }
+
+  draw(options, data) {
+    this.again = () => { this.shape = ""; this.draw(options, data); };
+    const shape = JSON.stringify(options.series.map((s) => s.label)) + JSON.stringify(options.key ?? "");
+    if (this.plot && shape === this.shape) { this.plot.setData(data); return; }
+    this.plot?.destroy();
+    this.shape = shape;
+    this.plot = new uPlot({ ...this.size(), ...options, axes: axes(options.axes), cursor: { drag: { x: false, y: false } } }, data, this.place);
+  }
+
+  empty() {
+    this.plot?.destroy();
+    this.plot = null;
+    this.shape = "";
+  }
+}
+
+const line = (label, name, more = {}) => ({
+  label, stroke: () => colour(name), width: 2, dash: DASH[name] ?? [], points: { show: false }, value: (_, v) => (v === null || v === undefined ? "" : short(v)), ...more,
+});
+
+export function influence(chart, view) {
+  chart.draw({
+    scales: { x: { time: false }, y: {}, share: { range: [0, 1.05] } },
+    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "sqrt of influence, of its largest", scale: "share", side: 1, grid: { show: false } }],
+    series: [{ label: "update" }, line("learning rate", "constant"), line("sqrt influence", "planned", { scale: "share" })],
+  }, [view.steps, view.rate, view.root]);
+}
+
+export function batches(chart, view, drawn) {
+  const names = view.schedules.map((s) => s.name).concat(drawn ? ["drawn"] : []);
+  const stepped = uPlot.paths.stepped({ align: 1 });
+  chart.draw({
+    scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high] } },
+    axes: [{ label: "update" }, { label: "batch size, samples", side: 3 }],
+    series: [{ label: "update" }, ...names.map((name) => line(name, name, { paths: name === "planned" ? stepped : undefined }))],
+  }, [view.steps, ...view.schedules.map((s) => s.batches), ...(drawn ? [drawn.batches] : [])]);
+}
+
+export function along(chart, path) {
+  const names = Object.keys(path.total);
+  chart.draw({
+    scales: { x: { time: false } },
+    axes: [{ label: "update" }, { label: "risk", side: 3 }],
+    series: [{ label: "update" }, ...names.map((name) => line(name, name))],
+  }, [path.steps, ...names.map((name) => path.total[name])]);
+}
+
+const FAMILY = {
+  oracle: ["oracle", "circle"], constant: ["constant", "square"],
+  early_large_late_small: ["approximation", "up"], early_small_late_large: ["planned", "down"],
+};
+
+function mark(context, kind, x, y, r) {
+  context.beginPath();
+  if (kind === "circle") context.arc(x, y, r, 0, 2 * Math.PI);
+  else if (kind === "square") context.rect(x - r, y - r, 2 * r, 2 * r);
+  else {
+    const s = kind === "up" ? -1 : 1;
+    context.moveTo(x - r, y - s * r);
+    context.lineTo(x + r, y - s * r);
+    context.lineTo(x, y + s * r);
+    context.closePath();
+  }
+}
+
+// Exact values as a line through each family; measured ones as marks with their errors.
+export function collapse(chart, found, measured) {
+  const xs = [...new Set(found.points.map((p) => p.summary))].sort((a, b) => a - b);
+  const at = new Map(xs.map((x, k) => [x, k]));
+  const column = (family, points, key) => {
+    const out = xs.map(() => null);
+    for (const p of points) if (p.family === family) out[at.get(p.summary)] = p[key];
+    return out;
+  };
+  const dots = measured ?? [];
+  const paint = (family, points) => (u) => {
+    const [name, kind] = FAMILY[family];
+    const { ctx } = u;
+    ctx.save();
+    ctx.strokeStyle = colour(name);
+    ctx.fillStyle = colour(name);
+    ctx.lineWidth = 1.5 * devicePixelRatio;
+    for (const p of points.filter((each) => each.family === family)) {
+      const x = u.valToPos(p.summary, "x", true);
+      const y = u.valToPos(p.value, "y", true);
+      if (p.error !== undefined) {
+        ctx.beginPath();
+        for (const end of [p.value - p.error, p.value + p.error]) {
+          const to = u.valToPos(Math.max(end, 1e-300), "y", true);
+          ctx.moveTo(x, y);
+          ctx.lineTo(x, to);
+        }
+        ctx.stroke();
+      }
+      mark(ctx, kind, x, y, (p.error === undefined ? 3 : 4) * devicePixelRatio);
+      if (p.error === undefined) ctx.stroke(); else ctx.fill();
+    }
+    ctx.restore();
+  };
+  const families = found.families;
+  chart.draw({
+    key: [found.term, dots.length > 0, found.points.length, found.points[0]?.value, dots.map((p) => p.value)],
+    scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
+    axes: [{ label: found.summary }, { label: found.term, side: 3 }],
+    series: [
+      { label: found.summary, value: (_, v) => (v === null ? "" : short(v)) },
+      ...families.map((family) => line(family.replaceAll("_", " "), FAMILY[family][0], { width: 1, spanGaps: true, dash: [] })),
+    ],
+    hooks: { draw: [(u) => { for (const family of families) { paint(family, found.points)(u); paint(family, dots)(u); } }] },
+  }, [xs, ...families.map((family) => column(family, found.points, "value"))]);
+}
+
+const PARTS = ["irreducible", "approximation", "bias", "variance", "fluctuation"];
+const FILL = { irreducible: "irreducible", approximation: "approximation", bias: "bias", variance: "variance", fluctuation: "planned" };
+const svg = (tag, attributes, text) => {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
+  if (text !== undefined) node.textContent = text;
+  return node;
+};
+
+// One bar a schedule for the excess risk, cut into its parts; and the noise alone, magnified.
+export function bars(place, rows, noise) {
+  const width = 460, left = 78, height = 22, gap = 12;
+  const names = PARTS.filter((part) => part !== "irreducible" && rows[0].risk[part] !== undefined);
+  const block = (title, parts, top) => {
+    const sum = (row) => parts.reduce((total, part) => total + row.risk[part], 0);
+    const most = Math.max(...rows.map(sum));
+    picture.append(svg("text", { x: 0, y: top + 12 }, title));
+    rows.forEach((row, k) => {
+      const y = top + 20 + k * (height + gap);
+      picture.append(svg("text", { x: 0, y: y + 15 }, row.name));
+      let x = left;
+      for (const part of parts) {
+        const wide = Math.max(0, (row.risk[part] / most) * (width - left - 80));
+        const box = svg("rect", { x, y, width: wide, height, fill: colour(FILL[part]) });
+        box.append(svg("title", {}, `${row.name}, ${part}: ${short(row.risk[part])}`));
+        picture.append(box);
+        x += wide;
+      }
+      picture.append(svg("text", { x: x + 6, y: y + 15 }, short(sum(row))));
+    });
+    return top + 24 + rows.length * (height + gap);
+  };
+  const total = 2 * (34 + rows.length * (height + gap));
+  const picture = svg("svg", { viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": "risk of the schedules in its parts" });
+  const next = block("excess risk", names, 0);
+  block(`${noise} alone`, [noise], next + 8);
+  const keys = document.createElement("p");
+  for (const part of names) {
+    const key = document.createElement("span");
+    key.className = "key";
+    const patch = svg("svg", { viewBox: "0 0 14 12", "aria-hidden": "true" });
+    patch.append(svg("rect", { width: 14, height: 12, fill: colour(FILL[part]) }));
+    key.append(patch, part);
+    keys.append(key);
+  }
+  place.replaceChildren(keys, picture);
+}

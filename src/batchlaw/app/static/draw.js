@@ -1,0 +1,81 @@
+// Drawing a schedule: with the mouse or a finger, or with the arrow keys.
+
+const KNOTS = 33;
+
+export class Drawing {
+  constructor(place, chart, start, changed) {
+    Object.assign(this, { place, chart, start, changed });
+    this.heights = null;
+    this.knot = 0;
+    this.last = null;
+    place.addEventListener("pointerdown", (event) => this.down(event));
+    place.addEventListener("pointermove", (event) => { if (this.last) this.move(event); });
+    place.addEventListener("pointerup", () => { this.last = null; });
+    place.addEventListener("pointercancel", () => { this.last = null; });
+    place.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  // The knots begin on the constant schedule.
+  begin() {
+    if (!this.heights) this.heights = new Array(KNOTS).fill(this.start());
+  }
+
+  inside(event) {
+    const over = this.chart.plot?.over;
+    if (!over) return null;
+    const box = over.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width;
+    const y = (event.clientY - box.top) / box.height;
+    return x >= 0 && x <= 1 && y >= -0.2 && y <= 1.2 ? { x, y } : null;
+  }
+
+  down(event) {
+    if (event.button !== 0 || !this.inside(event)) return;
+    this.place.setPointerCapture(event.pointerId);
+    this.begin();
+    this.last = null;
+    this.move(event);
+  }
+
+  move(event) {
+    const at = this.inside(event);
+    if (!at) return;
+    const knot = Math.round(at.x * (this.heights.length - 1));
+    const top = this.chart.plot.scales.y.max;
+    const height = Math.max(top * 0.002, top * (1 - Math.min(1, Math.max(0, at.y))));
+    const from = this.last ?? { knot, height };
+    const [low, high] = [Math.min(from.knot, knot), Math.max(from.knot, knot)];
+    for (let k = low; k <= high; k += 1) {
+      const share = knot === from.knot ? 1 : (k - from.knot) / (knot - from.knot);
+      this.heights[k] = from.height + share * (height - from.height);
+    }
+    this.last = { knot, height };
+    this.changed();
+  }
+
+  key(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    const factor = { ArrowUp: 1.1, ArrowDown: 1 / 1.1 }[event.key];
+    if (!step && !factor) return;
+    event.preventDefault();
+    this.begin();
+    if (step) this.knot = Math.min(this.heights.length - 1, Math.max(0, this.knot + step));
+    else this.heights[this.knot] *= factor;
+    const { left, top } = this.cursor();
+    this.chart.plot?.setCursor({ left, top });
+    if (factor) this.changed();
+  }
+
+  cursor() {
+    const plot = this.chart.plot;
+    const box = plot.over.getBoundingClientRect();
+    const top = box.height * (1 - this.heights[this.knot] / plot.scales.y.max);
+    return { left: (this.knot / (this.heights.length - 1)) * box.width, top: Math.max(0, top) };
+  }
+
+  clear() {
+    this.heights = null;
+    this.last = null;
+    this.changed();
+  }
+}

@@ -1,0 +1,184 @@
+// The page: a change of the setting asks the server and shows what it says.
+
+import { ask, download, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
+import { along, bars, batches, Chart, collapse, influence, short } from "./charts.js";
+import { Drawing } from "./draw.js";
+import { State } from "./state.js";
+
+const $ = (id) => document.getElementById(id);
+const FORMATS = { json: "JSON", csv: "CSV", png: "picture", megatron: "Megatron-LM", olmo: "OLMo-core", accumulation: "accumulation", pytorch: "PyTorch" };
+const LAYOUT = { sequence_length: "tokens a sample", data_parallel: "data parallel", micro_batch: "micro-batch" };
+const charts = Object.fromEntries(["influence", "batches", "along", "collapse"].map((name) => [name, new Chart($(`${name}-chart`))]));
+const page = { view: null, drawn: null, collapse: null, measured: null, check: null };
+let state;
+let drawing;
+let waiting = null;
+
+function say(text) { $("status").textContent = text; }
+
+function complain(error) {
+  $("error").hidden = false;
+  $("error").textContent = error instanceof Refused ? error.message : `${error.message}: is the server running?`;
+  say("not computed");
+}
+
+function table(id, header, rows) {
+  const line = (cells, tag) => {
+    const row = document.createElement("tr");
+    for (const cell of cells) {
+      const node = document.createElement(tag);
+      node.textContent = cell;
+      if (tag === "th") node.scope = "col";
+      row.append(node);
+    }
+    return row;
+  };
+  $(id).tHead.replaceChildren(line(header, "th"));
+  $(id).tBodies[0].replaceChildren(...rows.map((cells) => line(cells, "td")));
+}
+
+function rows() {
+  const found = page.view.schedules;
+  return page.drawn ? [...found, { name: "drawn", samples: state.values.budget, ...page.drawn }] : found;
+}
+
+function show() {
+  const { view } = page;
+  if (!view) return;
+  const noise = state.values.procedure === "one-pass" ? "variance" : "fluctuation";
+  table("summary", ["schedule", "samples", view.effective_name, "of the oracle's", noise, "excess risk", "risk"], rows().map((row) => [
+    row.name, short(row.samples), short(row.effective), `${(100 * row.score).toFixed(2)} %`, short(row.risk[noise]),
+    short(row.risk.total - row.risk.irreducible), short(row.risk.total),
+  ]));
+  $("method").textContent = [
+    `Risk: ${view.method}`, view.relative_error ? `estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "", ...view.notes,
+  ].filter(Boolean).join("; ");
+  influence(charts.influence, view);
+  batches(charts.batches, view, page.drawn);
+  bars($("risk-bars"), rows(), noise);
+  $("along-note").textContent = view.along ? "" : "Shown for one pass at up to two million updates times directions.";
+  if (view.along) along(charts.along, view.along); else charts.along.empty();
+  table("stages", ["updates", "batch", "samples before"], view.stages.map((s) => [`${s.first} to ${s.last}`, s.batch, s.before]));
+  $("assumptions").replaceChildren(...view.assumptions.map((text) => {
+    const item = document.createElement("li");
+    item.textContent = text;
+    return item;
+  }));
+}
+
+function showCollapse() {
+  if (page.collapse) collapse(charts.collapse, page.collapse, page.measured);
+}
+
+async function compute() {
+  const start = performance.now();
+  const setting = state.request();
+  stop();
+  page.measured = null;
+  try {
+    const view = await ask("/api/view", setting);
+    if (!view) return;
+    page.view = view;
+    $("error").hidden = true;
+    if (!state.heights) page.drawn = null;
+    show();
+    say(`${Math.round(performance.now() - start)} ms`);
+    document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
+    if (state.heights) score();
+    const points = await ask("/api/collapse", setting);
+    if (points) { page.collapse = points; showCollapse(); }
+  } catch (error) { complain(error); }
+}
+
+async function score() {
+  try {
+    const found = await ask("/api/score", { setting: state.request(), heights: state.heights });
+    if (found && state.heights) { page.drawn = found; show(); }
+  } catch (error) { complain(error); }
+}
+
+function changed() {
+  say("computing");
+  clearTimeout(waiting);
+  waiting = setTimeout(compute, 15);
+  drawing.heights = state.heights;
+  $("clear-drawing").disabled = !state.heights;
+}
+
+function drew() {
+  state.heights = drawing.heights;
+  state.writeAddress();
+  $("clear-drawing").disabled = !state.heights;
+  if (state.heights) score(); else { page.drawn = null; show(); }
+}
+
+async function check() {
+  stop();
+  page.measured = null;
+  const mine = {};
+  page.check = mine;
+  $("check-said").textContent = "";
+  try {
+    mine.id = await startCheck({ setting: state.request(), repetitions: Number($("repetitions").value) });
+    $("stop-check").disabled = false;
+    $("check-progress").hidden = false;
+    for (;;) {
+      const found = await readCheck(mine.id);
+      if (page.check !== mine) return;
+      page.measured = found.points;
+      showCollapse();
+      $("check-progress").value = found.done / found.repetitions;
+      $("check-said").textContent = found.error || `${found.done} of ${found.repetitions}`;
+      if (found.finished) break;
+      await new Promise((resolve) => { setTimeout(resolve, 150); });
+    }
+  } catch (error) { $("check-said").textContent = error.message; }
+  if (page.check === mine) rest();
+}
+
+function rest() {
+  page.check = null;
+  $("stop-check").disabled = true;
+  $("check-progress").hidden = true;
+}
+
+function stop() {
+  if (!page.check) return;
+  if (page.check.id) stopCheck(page.check.id);
+  rest();
+}
+
+function offerDownloads() {
+  for (const [name, label] of Object.entries(LAYOUT)) {
+    const tag = document.createElement("label");
+    tag.htmlFor = name;
+    tag.textContent = label;
+    const input = Object.assign(document.createElement("input"), { id: name, type: "number", min: "1", step: "1" });
+    $("layout").append(tag, input);
+  }
+  for (const [format, label] of Object.entries(FORMATS)) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+    button.dataset.format = format;
+    button.addEventListener("click", async () => {
+      const layout = Object.fromEntries(Object.keys(LAYOUT).filter((name) => $(name).value).map((name) => [name, Number($(name).value)]));
+      try {
+        await download({ setting: state.request(), format, ...layout });
+        $("error").hidden = true;
+      } catch (error) { complain(error); }
+    });
+    $("downloads").append(button);
+  }
+}
+
+async function start() {
+  offerDownloads();
+  const known = await schema();
+  drawing = new Drawing($("batches-chart"), charts.batches, () => state.values.budget / state.values.steps, drew);
+  state = new State(known.Setting, $("controls"), changed);
+  $("clear-drawing").addEventListener("click", () => drawing.clear());
+  $("start-check").addEventListener("click", check);
+  $("stop-check").addEventListener("click", () => { stop(); $("check-said").textContent += ", stopped"; });
+  changed();
+}
+
+start().catch(complain);

@@ -1,0 +1,217 @@
+// The setting: its controls, made from the server's own description, and its place in the address.
+
+const GROUPS = [
+  ["Learning rate", ["rates", "steps", "peak", "warmup", "stable", "decay"]],
+  ["Problem", ["problem", "a", "b", "m", "sigma", "spectrum"]],
+  ["Procedure", ["procedure", "samples", "replacement", "momentum"]],
+  ["Budget", ["budget", "min_batch", "max_batch", "multiple_of", "stages"]],
+];
+const LABELS = {
+  rates: "schedule", steps: "updates T", peak: "peak rate", warmup: "warmup ends at",
+  stable: "decay starts at", decay: "decay shape", problem: "spectrum", a: "exponent a",
+  b: "source exponent b", m: "sketch size M", sigma: "label noise", spectrum: "file",
+  procedure: "passes", samples: "samples N", replacement: "with replacement",
+  momentum: "momentum", budget: "samples in all", min_batch: "smallest batch",
+  max_batch: "largest batch", multiple_of: "multiple of", stages: "stages",
+};
+// Sliders: the range that a hand wants, and whether its steps are factors. The boxes take more.
+const SLIDERS = {
+  steps: [16, 20000, "log"], peak: [0.001, 1, "log"], warmup: [0, 0.5], stable: [0, 1],
+  a: [1.1, 4], b: [1.1, 4], m: [4, 1024, "log"], sigma: [0, 3], samples: [16, 8192, "log"],
+  momentum: [0, 0.98], budget: [64, 1e6, "log"], stages: [1, 16],
+};
+const SHOWN = {
+  stable: (s) => s.rates === "wsd",
+  decay: (s) => s.rates === "wsd",
+  warmup: (s) => s.rates !== "constant",
+  a: (s) => s.problem !== "spectrum",
+  b: (s) => s.problem !== "spectrum",
+  m: (s) => s.problem !== "spectrum",
+  spectrum: (s) => s.problem === "spectrum",
+  samples: (s) => s.procedure === "multi-pass",
+  replacement: (s) => s.procedure === "multi-pass",
+  momentum: (s) => s.procedure === "one-pass",
+};
+
+export class State {
+  constructor(schema, form, changed) {
+    this.fields = schema.properties;
+    this.form = form;
+    this.changed = changed;
+    this.values = {};
+    this.heights = null;
+    this.inputs = {};
+    for (const [name, field] of Object.entries(this.fields)) this.values[name] = field.default ?? null;
+    this.build();
+    this.readAddress();
+    window.addEventListener("hashchange", () => {
+      if (location.hash !== this.hash) { this.readAddress(); this.changed(); }
+    });
+  }
+
+  build() {
+    for (const [title, names] of GROUPS) {
+      const set = document.createElement("fieldset");
+      const legend = document.createElement("legend");
+      legend.textContent = title;
+      set.append(legend, ...names.map((name) => this.field(name)));
+      this.form.append(set);
+    }
+    this.form.addEventListener("submit", (event) => event.preventDefault());
+  }
+
+  field(name) {
+    const kind = this.kind(name);
+    const row = document.createElement("div");
+    row.className = "field";
+    const label = document.createElement("label");
+    label.htmlFor = name;
+    label.textContent = LABELS[name];
+    row.title = this.fields[name].description ?? "";
+    const input = kind === "choice" ? document.createElement("select") : document.createElement("input");
+    input.id = name;
+    if (kind === "choice") {
+      for (const option of this.fields[name].enum) input.add(new Option(option, option));
+    } else if (kind === "flag") {
+      input.type = "checkbox";
+    } else if (kind === "file") {
+      input.type = "file";
+      input.accept = ".csv,text/csv";
+      label.textContent = "CSV file: eigenvalue, energy";
+    } else {
+      this.bound(input, name);
+    }
+    row.append(label, input);
+    this.inputs[name] = { row, input };
+    input.addEventListener(kind === "number" ? "input" : "change", () => this.fromInput(name));
+    if (SLIDERS[name]) row.append(this.slider(name));
+    return row;
+  }
+
+  kind(name) {
+    const field = this.fields[name];
+    if (field.enum) return "choice";
+    if (field.type === "boolean") return "flag";
+    return name === "spectrum" ? "file" : "number";
+  }
+
+  number(name) {
+    const field = this.fields[name];
+    return field.anyOf ? field.anyOf.find((part) => part.type !== "null") : field;
+  }
+
+  bound(input, name) {
+    const field = this.number(name);
+    input.type = "number";
+    input.step = field.type === "integer" ? "1" : "any";
+    input.min = field.minimum ?? field.exclusiveMinimum ?? "";
+    input.max = field.maximum ?? "";
+    if (this.fields[name].anyOf) input.placeholder = "none";
+  }
+
+  slider(name) {
+    const range = document.createElement("input");
+    range.type = "range";
+    range.min = "0";
+    range.max = "1000";
+    range.setAttribute("aria-label", LABELS[name]);
+    range.addEventListener("input", () => {
+      const [low, high, scale] = SLIDERS[name];
+      const share = range.value / 1000;
+      let value = scale === "log" ? low * (high / low) ** share : low + (high - low) * share;
+      value = this.number(name).type === "integer" ? Math.round(value) : Number(value.toPrecision(3));
+      this.set(name, value);
+    });
+    this.inputs[name].range = range;
+    return range;
+  }
+
+  fromInput(name) {
+    const { input } = this.inputs[name];
+    const kind = this.kind(name);
+    if (kind === "file") { this.readSpectrum(input); return; }
+    if (kind === "flag") { this.set(name, input.checked); return; }
+    if (kind === "choice") { this.set(name, input.value); return; }
+    const empty = input.value.trim() === "";
+    if (empty && !this.fields[name].anyOf) return;
+    if (!empty && !Number.isFinite(Number(input.value))) return;
+    this.set(name, empty ? null : Number(input.value), true);
+  }
+
+  async readSpectrum(input) {
+    const [file] = input.files;
+    if (!file) return;
+    const [head, ...lines] = (await file.text()).trim().split(/\r?\n/);
+    const names = head.split(",").map((word) => word.trim());
+    const columns = { eigenvalue: [], energy: [] };
+    for (const line of lines) {
+      const cells = line.split(",");
+      for (const name of Object.keys(columns)) columns[name].push(Number(cells[names.indexOf(name)]));
+    }
+    this.set("spectrum", columns);
+  }
+
+  set(name, value, typed = false) {
+    this.values[name] = value;
+    if (name === "problem" && value !== "spectrum") this.values.spectrum = null;
+    if (name === "procedure" && value === "multi-pass") this.values.momentum = 0;
+    this.show(typed ? name : null);
+    this.writeAddress();
+    if (this.values.problem === "spectrum" && !this.values.spectrum) return;
+    this.changed();
+  }
+
+  show(typing = null) {
+    for (const [name, { row, input, range }] of Object.entries(this.inputs)) {
+      row.hidden = SHOWN[name] ? !SHOWN[name](this.values) : false;
+      const kind = this.kind(name);
+      const value = this.values[name];
+      if (kind === "flag") input.checked = value;
+      else if (kind === "choice") input.value = value;
+      else if (kind === "number" && name !== typing) input.value = value ?? "";
+      if (range) {
+        const [low, high, scale] = SLIDERS[name];
+        const share = scale === "log" ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
+        range.value = String(Math.round(1000 * Math.min(1, Math.max(0, share))));
+        range.setAttribute("aria-valuetext", String(value));
+      }
+    }
+  }
+
+  // What the server is asked: fields that have no use in this setting keep their defaults.
+  request() {
+    return { ...this.values };
+  }
+
+  writeAddress() {
+    const parts = new URLSearchParams();
+    for (const [name, field] of Object.entries(this.fields)) {
+      const value = this.values[name];
+      if (name === "spectrum") { if (value) parts.set(name, JSON.stringify(value)); continue; }
+      if (value !== (field.default ?? null)) parts.set(name, value === null ? "" : String(value));
+    }
+    if (this.heights) parts.set("draw", this.heights.map((h) => Number(h.toPrecision(4))).join(" "));
+    this.hash = parts.size ? `#${parts}` : "";
+    history.replaceState(null, "", this.hash || location.pathname);
+  }
+
+  readAddress() {
+    const parts = new URLSearchParams(location.hash.slice(1));
+    for (const [name, field] of Object.entries(this.fields)) {
+      const text = parts.get(name);
+      this.values[name] = text === null ? field.default ?? null : this.parsed(name, text);
+    }
+    const heights = (parts.get("draw") ?? "").split(" ").map(Number).filter((h) => h > 0);
+    this.heights = heights.length > 1 ? heights : null;
+    this.hash = location.hash;
+    this.show();
+  }
+
+  parsed(name, text) {
+    const kind = this.kind(name);
+    if (kind === "choice") return text;
+    if (kind === "flag") return text === "true";
+    if (kind === "file") { try { return JSON.parse(text); } catch { return null; } }
+    return text === "" ? null : Number(text);
+  }
+}
