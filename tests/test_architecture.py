@@ -53,6 +53,7 @@ ORDER = [
     "paper",
     "verify",
     "study",
+    "app",
     "cli",
 ]
 

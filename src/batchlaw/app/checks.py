@@ -62,6 +62,11 @@ class Checks:
         self._lock = threading.Lock()
 
     def start(self, setting: Setting, repetitions: int) -> str:
+        if setting.problem == "sketch":
+            raise ValueError(
+                "samples can't be drawn from the average of all sketches: take the paper's "
+                "problem, a truncation or a spectrum"
+            )
         work = 32.0 * repetitions * setting.directions * _touched(setting)
         if work > MOST_WORK:
             raise TooMuchError(

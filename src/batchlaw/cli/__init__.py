@@ -59,6 +59,10 @@ app.command(
     help="Many settings at once: a grid or a random design, resumable, on a cluster too.",
 )
 app.command(
+    "batchlaw.cli.explore:explore",
+    help="Open a page on which schedules, influence and risks can be seen and moved.",
+)
+app.command(
     "batchlaw.cli.study:study",
     help="Train real models with each batch schedule, at equal steps and samples.",
 )
