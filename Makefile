@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUTPUT ?= results/paper
 
-.PHONY: help setup reproduce test lint bench clean
+.PHONY: help setup reproduce test lint docs bench clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ lint: .venv/.dev  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/.dev  ## the documentation, docs/_build/html; offline, warnings are errors
+	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 
 bench: .venv/.dev  ## speed ratios and errors of approximations, each measured in one run
 	$(BIN)/python benchmarks/speed.py

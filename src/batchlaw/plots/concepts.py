@@ -1,0 +1,64 @@
+"""Pictures that explain: influence, the collapse of families, the two horizons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
+
+from batchlaw._check import FloatArray
+from batchlaw.plots.common import CYCLE, INFLUENCE, RATE, RC, STYLES
+
+
+def influence_concept(found: Mapping[str, FloatArray]) -> Figure:
+    """Three panels over the same steps: learning rate, influence, batch."""
+    colours = (RATE, INFLUENCE, CYCLE[0])
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(6.4, 4.6), layout="constrained")
+        panels = figure.subplots(3, 1, sharex=True)
+        for axes, (name, values), colour in zip(panels, found.items(), colours, strict=True):
+            steps = np.arange(1, values.size + 1)
+            axes.fill_between(steps, values, color=colour, alpha=0.25, linewidth=0.0)
+            axes.plot(steps, values, color=colour)
+            axes.set(ylabel=name, ylim=(0.0, None))
+        panels[-1].set(xlabel="update", xlim=(1, steps[-1]))
+    return figure
+
+
+def collapse_concept(found: Mapping[str, tuple[FloatArray, FloatArray]]) -> Figure:
+    """Exact variance of the families against their effective batch, and the line through them."""
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(4.8, 3.6), layout="constrained")
+        axes = figure.subplots()
+        for name, (summary, variance) in found.items():
+            colour, marker, label = STYLES[name]
+            axes.plot(summary, variance, marker, color=colour, markersize=5, label=label)
+        every = np.concatenate([summary for summary, _ in found.values()])
+        scale = np.concatenate([variance for _, variance in found.values()]) / every
+        ends = np.array([every.min(), every.max()])
+        axes.plot(ends, np.exp(np.log(scale).mean()) * ends, color="#999999", linewidth=0.8)
+        axes.set(xscale="log", yscale="log", xlabel="1 / effective batch", ylabel="exact variance")
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.legend()
+    return figure
+
+
+def horizons_concept(found: Mapping[str, FloatArray], bias: float, noise: float) -> Figure:
+    """Bias and noise over the power of each horizon that the law has: the right one is flat."""
+    with matplotlib.rc_context(RC):
+        figure = Figure(figsize=(7.2, 3.2), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        for axes, part, power in ((left, "bias", bias), (right, "noise", noise)):
+            for k, (horizon, said) in enumerate(
+                (("learning", r"$\gamma T$"), ("memory", r"$\gamma T/\log T$"))
+            ):
+                flat = found[part] / found[horizon] ** power
+                axes.plot(found["steps"], flat / flat[-1], color=CYCLE[k], label=f"over {said}")
+            axes.axhline(1.0, color="#999999", linewidth=0.8)
+            axes.set(xscale="log", xlabel="updates T", title=f"{part} over its power of a horizon")
+            axes.legend()
+        left.set(ylabel="relative to the longest run")
+    return figure
