@@ -65,11 +65,11 @@ export class State {
     const row = document.createElement("div");
     row.className = "field";
     const label = document.createElement("label");
-    label.htmlFor = name;
+    label.htmlFor = `set-${name}`;
     label.textContent = LABELS[name];
     row.title = this.fields[name].description ?? "";
     const input = kind === "choice" ? document.createElement("select") : document.createElement("input");
-    input.id = name;
+    input.id = `set-${name}`;
     if (kind === "choice") {
       for (const option of this.fields[name].enum) input.add(new Option(option, option));
     } else if (kind === "flag") {
