@@ -146,9 +146,12 @@ def along(solved: Solved, schedules: dict[str, FloatArray]) -> dict[str, Any] | 
         trajectory=True,
         momentum=at.momentum,
     )
-    total = np.asarray(path.total)
-    shown = evenly(total.shape[1], ALONG)
-    return {"steps": shown, "total": {n: _at(total[k], shown) for k, n in enumerate(schedules)}}
+    shown = evenly(at.steps + 1, ALONG)
+    curves = {part: np.asarray(getattr(path, part)) for part in ("total", "variance")}
+    return {"steps": shown} | {
+        part: {name: _at(values[k], shown) for k, name in enumerate(schedules)}
+        for part, values in curves.items()
+    }
 
 
 def drawn(setting: Setting, heights: FloatArray) -> dict[str, Any]:

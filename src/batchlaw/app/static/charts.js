@@ -70,13 +70,14 @@ export function batches(chart, view, drawn) {
   }, [view.steps, ...view.schedules.map((s) => s.batches), ...(drawn ? [drawn.batches] : [])]);
 }
 
-export function along(chart, path) {
-  const names = Object.keys(path.total);
+export function along(chart, path, part) {
+  const names = Object.keys(path[part]);
   chart.draw({
+    key: part,
     scales: { x: { time: false } },
-    axes: [{ label: "update" }, { label: "risk", side: 3 }],
+    axes: [{ label: "update" }, { label: part === "total" ? "risk" : part, side: 3 }],
     series: [{ label: "update" }, ...names.map((name) => line(name, name))],
-  }, [path.steps, ...names.map((name) => path.total[name])]);
+  }, [path.steps, ...names.map((name) => path[part][name])]);
 }
 
 const FAMILY = {

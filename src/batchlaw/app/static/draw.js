@@ -26,7 +26,9 @@ export class Drawing {
     const box = over.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width;
     const y = (event.clientY - box.top) / box.height;
-    return x >= 0 && x <= 1 && y >= -0.2 && y <= 1.2 ? { x, y } : null;
+    // A line that is begun inside may go past the edges, and is kept at them.
+    if (this.last) return { x: Math.min(1, Math.max(0, x)), y };
+    return x >= -0.02 && x <= 1.02 && y >= 0 && y <= 1 ? { x: Math.min(1, Math.max(0, x)), y } : null;
   }
 
   down(event) {

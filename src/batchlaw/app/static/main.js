@@ -57,13 +57,18 @@ function show() {
   batches(charts.batches, view, page.drawn);
   bars($("risk-bars"), rows(), noise);
   $("along-note").textContent = view.along ? "" : "Shown for one pass at up to two million updates times directions.";
-  if (view.along) along(charts.along, view.along); else charts.along.empty();
+  showAlong();
   table("stages", ["updates", "batch", "samples before"], view.stages.map((s) => [`${s.first} to ${s.last}`, s.batch, s.before]));
   $("assumptions").replaceChildren(...view.assumptions.map((text) => {
     const item = document.createElement("li");
     item.textContent = text;
     return item;
   }));
+}
+
+function showAlong() {
+  const path = page.view?.along;
+  if (path) along(charts.along, path, $("along-part").value); else charts.along.empty();
 }
 
 function showCollapse() {
@@ -154,7 +159,9 @@ function offerDownloads() {
     tag.htmlFor = name;
     tag.textContent = label;
     const input = Object.assign(document.createElement("input"), { id: name, type: "number", min: "1", step: "1" });
-    $("layout").append(tag, input);
+    const pair = document.createElement("span");
+    pair.append(tag, " ", input);
+    $("layout").append(pair);
   }
   for (const [format, label] of Object.entries(FORMATS)) {
     const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
@@ -176,6 +183,7 @@ async function start() {
   drawing = new Drawing($("batches-chart"), charts.batches, () => state.values.budget / state.values.steps, drew);
   state = new State(known.Setting, $("controls"), changed);
   $("clear-drawing").addEventListener("click", () => drawing.clear());
+  $("along-part").addEventListener("change", showAlong);
   $("start-check").addEventListener("click", check);
   $("stop-check").addEventListener("click", () => { stop(); $("check-said").textContent += ", stopped"; });
   changed();

@@ -51,10 +51,11 @@ export class State {
 
   build() {
     for (const [title, names] of GROUPS) {
-      const set = document.createElement("fieldset");
-      const legend = document.createElement("legend");
-      legend.textContent = title;
-      set.append(legend, ...names.map((name) => this.field(name)));
+      const set = document.createElement("details");
+      set.open = matchMedia("(min-width: 761px)").matches;
+      const head = document.createElement("summary");
+      head.textContent = title;
+      set.append(head, ...names.map((name) => this.field(name)));
       this.form.append(set);
     }
     this.form.addEventListener("submit", (event) => event.preventDefault());
