@@ -1,0 +1,338 @@
+"""The explorer's page in a real browser: every control, drawing, downloads, the address."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.plan_file import Plan
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+if CHROMIUM is None and not os.environ.get("CI"):
+    pytest.skip("Chromium is not here: install Debian's chromium", allow_module_level=True)
+
+from playwright.sync_api import expect, sync_playwright
+
+# Everything on one worker: one server and one browser for all tests.
+pytestmark = pytest.mark.xdist_group("browser")
+WAIT = 60_000
+
+
+@pytest.fixture(scope="module")
+def address():
+    command = [sys.executable, "-m", "batchlaw", "explore", "--quiet"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    try:
+        yield server.stdout.readline().split()[0]
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    assert CHROMIUM, "the browser tests must have Chromium: apt-get install chromium"
+    with sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """A fresh page that has complained about nothing and asked nobody else."""
+    context = browser.new_context(viewport={"width": 1280, "height": 1000}, accept_downloads=True)
+    found = context.new_page()
+    found.set_default_timeout(WAIT)
+    troubles = []
+    found.on("console", lambda m: troubles.append(m.text) if m.type == "error" else None)
+    found.on("pageerror", lambda error: troubles.append(str(error)))
+    found.on(
+        "request",
+        lambda r: None if r.url.startswith((address, "data:", "blob:")) else troubles.append(r.url),
+    )
+    found.troubles = troubles
+    yield found
+    context.close()
+    assert troubles == []
+
+
+def _open(page, address, fragment=""):
+    page.goto(address + fragment)
+    page.wait_for_selector("#collapse-chart canvas")
+
+
+def _summary(page):
+    rows = page.locator("#summary tbody tr").all_inner_texts()
+    table = [row.split("\t") for row in rows]
+    return {row[0]: row[1:] for row in table}
+
+
+def _after(page, change):
+    """Do something, and wait for the view that it brings."""
+    before = int(page.evaluate("document.body.dataset.shown"))
+    change()
+    page.wait_for_function(f"Number(document.body.dataset.shown) > {before}")
+
+
+def _number(text):
+    return float(text.removesuffix(" %"))
+
+
+def test_the_numbers_on_the_page_are_those_of_the_package(page, address):
+    _open(page, address)
+    found = _summary(page)
+    problem, rates = bl.Problem.paper(), bl.wsd(64, 0.05)
+    kappa = bl.influence(problem, rates)
+    oracle = bl.allocate(kappa, 512)
+    risk = bl.one_pass_risk(problem, rates, oracle)
+    expected = (
+        512,
+        bl.effective_batch(kappa, oracle),
+        100,
+        risk.variance,
+        risk.total - 1,
+        risk.total,
+    )
+    shown = [_number(text) for text in found["oracle"]]
+    np.testing.assert_allclose(shown, expected, rtol=2e-5)
+    assert set(found) == {"oracle", "planned", "constant"}
+
+
+CHANGES = {
+    "rates": "cosine",
+    "steps": "128",
+    "peak": "0.1",
+    "warmup": "0.3",
+    "stable": "0.8",
+    "decay": "linear",
+    "problem": "sketch",
+    "a": "1.7",
+    "b": "2.2",
+    "m": "32",
+    "sigma": "2",
+    "procedure": "multi-pass",
+    "momentum": "0.5",
+    "budget": "1024",
+    "min_batch": "2",
+    "max_batch": "12",
+    "multiple_of": "2",
+    "stages": "2",
+}
+REUSE = {"samples": "128", "replacement": "true"}
+
+
+@pytest.mark.parametrize(("name", "value"), CHANGES.items())
+def test_every_control_changes_the_view_and_the_address(page, address, name, value):
+    _open(page, address)
+    _change_and_compare(page, name, value)
+
+
+@pytest.mark.parametrize(("name", "value"), REUSE.items())
+def test_every_control_of_data_reuse(page, address, name, value):
+    _open(page, address, "#procedure=multi-pass&steps=128&budget=1024")
+    _change_and_compare(page, name, value)
+
+
+def _change_and_compare(page, name, value):
+    before = page.locator("#results").inner_text()
+    control = page.locator(f"#set-{name}")
+    if value == "true":
+        _after(page, control.check)
+    elif control.evaluate("node => node.tagName") == "SELECT":
+        _after(page, lambda: control.select_option(value))
+    else:
+        _after(page, lambda: control.fill(value))
+    assert page.locator("#results").inner_text() != before
+    assert f"{name}={value}" in page.url
+    assert not page.locator("#error").is_visible()
+
+
+def test_sliders_move_their_boxes_and_the_view(page, address):
+    _open(page, address)
+    slider = page.locator("#set-steps").locator("xpath=..").locator("input[type=range]")
+    slider.focus()
+    _after(page, lambda: page.keyboard.press("ArrowRight"))
+    steps = int(page.locator("#set-steps").input_value())
+    assert steps != 64
+    assert f"steps={steps}" in page.url
+
+
+def test_a_link_shows_the_same_view(page, address):
+    fragment = "#steps=256&peak=0.08&budget=4096&stages=3&draw=1 2 5 3"
+    _open(page, address, fragment)
+    expect(page.locator("#summary tbody tr")).to_have_count(4)
+    first = page.locator("#results").inner_text()
+    page.goto("about:blank")
+    _open(page, address, fragment)
+    expect(page.locator("#summary tbody tr")).to_have_count(4)
+    assert page.locator("#results").inner_text() == first
+    assert page.locator("#set-steps").input_value() == "256"
+
+
+def _heights(page):
+    fragment = page.evaluate("decodeURIComponent(location.hash)")
+    return [float(h) for h in re.search(r"draw=([\d.+e-]+)", fragment)[1].split("+")]
+
+
+def test_a_schedule_drawn_with_the_mouse_is_scored_as_by_effective_batch(page, address):
+    _open(page, address)
+    box = page.locator("#batches-chart .u-over").bounding_box()
+
+    def at(x, y):
+        return box["x"] + x * box["width"], box["y"] + y * box["height"]
+
+    page.mouse.move(*at(0.02, 0.9))
+    page.mouse.down()
+    for k in range(1, 11):
+        page.mouse.move(*at(0.02 + 0.096 * k, 0.9 - 0.07 * k))
+    page.mouse.up()
+    expect(page.locator("#summary tbody tr")).to_have_count(4)
+    page.wait_for_load_state("networkidle")
+    heights = np.array(_heights(page))
+    shape = np.interp(np.linspace(0, 1, 64), np.linspace(0, 1, heights.size), heights)
+    batches = shape * (512 / shape.sum())
+    kappa = bl.influence(bl.Problem.paper(), bl.wsd(64, 0.05))
+    ours = bl.effective_batch(kappa, batches)
+    # The address keeps four digits of a height.
+    assert _number(_summary(page)["drawn"][1]) == pytest.approx(ours, rel=1e-3)
+    page.click("#clear-drawing")
+    expect(page.locator("#summary tbody tr")).to_have_count(3)
+    assert "draw" not in page.url
+
+
+def test_a_schedule_drawn_with_the_keyboard(page, address):
+    _open(page, address)
+    page.locator("#batches-chart").focus()
+    for key in ["ArrowRight"] * 4 + ["ArrowUp"] * 6:
+        page.keyboard.press(key)
+    expect(page.locator("#summary tbody tr")).to_have_count(4)
+    assert max(_heights(page)) == pytest.approx(8 * 1.1**6, rel=1e-3)
+
+
+@pytest.mark.parametrize("format_", ["json", "csv", "png", "pytorch"])
+def test_downloads_parse_back(page, address, format_):
+    _open(page, address, "#budget=1024&multiple_of=4")
+    with page.expect_download() as waiting:
+        page.click(f"#downloads button[data-format={format_}]")
+    content = open(waiting.value.path(), "rb").read()
+    plan = bl.plan(bl.wsd(64, 0.05), 1024, spectrum=bl.Problem.paper(), stages=4, multiple_of=4)
+    if format_ == "json":
+        assert Plan.from_json(content.decode()).stages == plan.stages
+    elif format_ == "csv":
+        lines = content.decode().splitlines()[1:]
+        assert [int(line.split(",")[2]) for line in lines] == plan.batches.tolist()
+    elif format_ == "png":
+        assert content.startswith(b"\x89PNG")
+    else:
+        assert content
+
+
+def test_trainers_that_need_more_say_what(page, address):
+    _open(page, address)
+    page.click("#downloads button[data-format=megatron]")
+    expect(page.locator("#error")).to_contain_text("sequence_length")
+    # The refused request is the browser's own message, not the page's.
+    page.troubles[:] = [text for text in page.troubles if "422" not in text]
+    page.fill("#sequence_length", "2048")
+    with page.expect_download() as waiting:
+        page.click("#downloads button[data-format=megatron]")
+    assert "--seq-length 2048" in open(waiting.value.path()).read()
+
+
+def test_a_check_lands_its_dots_and_can_be_stopped(page, address):
+    _open(page, address, "#problem=truncation&m=16&steps=32&budget=256")
+    page.fill("#repetitions", "40")
+    page.click("#start-check")
+    expect(page.locator("#check-said")).to_have_text("40 of 40")
+    page.fill("#repetitions", "2000")
+    page.click("#start-check")
+    page.click("#stop-check")
+    expect(page.locator("#check-said")).to_contain_text("stopped")
+
+
+def test_a_bad_setting_is_explained_and_forgiven(page, address):
+    _open(page, address)
+    page.fill("#set-budget", "10")
+    expect(page.locator("#error")).to_contain_text("budget must be at least")
+    page.troubles[:] = [text for text in page.troubles if "422" not in text]
+    _after(page, lambda: page.fill("#set-budget", "640"))
+    assert not page.locator("#error").is_visible()
+
+
+def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
+    """The first answer is held back until the second is shown."""
+    _open(page, address)
+    held = []
+
+    def slow(route):
+        body = json.loads(route.request.post_data)
+        if body["budget"] == 1000:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route("**/api/view", slow)
+    page.fill("#set-budget", "1000")
+    page.wait_for_timeout(300)
+    assert len(held) == 1
+    _after(page, lambda: page.fill("#set-budget", "2000"))
+    shown = _summary(page)["constant"][0]
+    try:
+        held[0].continue_()
+    except Exception as error:  # the page has given the request up, which is as good
+        assert "closed" in str(error) or "handled" in str(error) or "aborted" in str(error).lower()
+    page.wait_for_timeout(500)
+    assert shown == _summary(page)["constant"][0] == "2000"
+
+
+def test_an_uploaded_spectrum(page, address, tmp_path):
+    file = tmp_path / "spectrum.csv"
+    file.write_text("eigenvalue,energy\n1.0,1.0\n0.5,2.0\n0.25,3.0\n")
+    _open(page, address)
+    page.select_option("#set-problem", "spectrum")
+    _after(page, lambda: page.set_input_files("#set-spectrum", str(file)))
+    problem = bl.Problem.from_spectrum([1.0, 0.5, 0.25], [1.0, 2.0, 3.0], 1.0)
+    risk = bl.one_pass_risk(problem, bl.wsd(64, 0.05), np.full(64, 8.0))
+    assert _number(_summary(page)["constant"][5]) == pytest.approx(risk.total, rel=2e-5)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 768, 1280])
+def test_nothing_is_cut_off_or_overlaps(page, address, width, scheme):
+    page.emulate_media(color_scheme=scheme)
+    page.set_viewport_size({"width": width, "height": 900})
+    _open(page, address)
+    over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+    assert over <= 0
+    boxes = page.evaluate(
+        "[...document.querySelectorAll('.panel, #controls details')].map(n => {"
+        "const b = n.getBoundingClientRect(); return [b.left, b.top, b.right, b.bottom]; })"
+    )
+    for i, a in enumerate(boxes):
+        assert a[2] <= width + 1
+        for b in boxes[i + 1 :]:
+            apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+            assert apart
+
+
+def test_every_control_has_a_label_and_can_be_reached_with_the_keyboard(page, address):
+    _open(page, address)
+    nameless = page.evaluate(
+        "[...document.querySelectorAll('input, select, button')].filter(n =>"
+        "!(n.labels && n.labels.length) && !n.getAttribute('aria-label') && !n.textContent.trim())"
+        ".map(n => n.outerHTML)"
+    )
+    assert nameless == []
+    page.keyboard.press("Tab")
+    seen = set()
+    for _ in range(80):
+        seen.add(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
+        page.keyboard.press("Tab")
+    assert {"set-rates", "set-steps", "set-budget", "batches-chart", "start-check"} <= seen
