@@ -25,13 +25,9 @@ from batchlaw.verify.claim import (
     Value,
 )
 
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in (
-        *(Check, Curve, Collapse, Estimate, OutsideRegime),
-        *(Exponent, Proportional, Value, NoLaw),
-    )
-}
+EVIDENCE: tuple[type, ...] = (Curve, Collapse, Estimate, OutsideRegime)
+LAWS: tuple[type, ...] = (Exponent, Proportional, Value, NoLaw)
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Check, *EVIDENCE, *LAWS)}
 ARRAY, SCALAR, TUPLE, MAPPING = "array", "scalar", "tuple", "mapping"
 
 
