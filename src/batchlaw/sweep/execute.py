@@ -50,6 +50,7 @@ def execute(
     *,
     advance: Progress | None = None,
     retry_failed: bool = False,
+    largest: int = LARGEST,
 ) -> Tally:
     """Compute the cells that the store does not have.
 
@@ -63,9 +64,11 @@ def execute(
         ValueError, RuntimeError or ArithmeticError is the cell's failure and is stored.
     advance
         Called with the number of cells just stored.
+    largest
+        Cells that one worker gets at a time, at most: 1 where some take much longer than others.
     """
     with _asked_to_stop() as stop:
-        run = _Run(store, compute, workers, advance, stop)
+        run = _Run(store, compute, workers, advance, largest, stop)
         return run.all(store.missing(cells, retry_failed=retry_failed))
 
 
@@ -75,6 +78,7 @@ class _Run:
     compute: Compute
     workers: Workers
     advance: Progress | None
+    largest: int
     stop: threading.Event
     tally: Tally = field(default_factory=Tally)
     # Seconds of a cell, lately.
@@ -107,7 +111,7 @@ class _Run:
 
     def _task_size(self) -> int:
         """From what cells took lately: results do not depend on it."""
-        return max(1, min(LARGEST, int(TASK / max(self.each, 1e-9))))
+        return max(1, min(self.largest, int(TASK / max(self.each, 1e-9))))
 
     def _keep(self, finished: Iterable[Future[list[Outcome]]]) -> None:
         for future in finished:

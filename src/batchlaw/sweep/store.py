@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -67,6 +68,21 @@ def cell_key(cell: Cell) -> str:
     except (TypeError, ValueError) as error:
         raise ValueError(f"a cell must hold finite numbers, texts and lists: {error}") from None
     return hashlib.sha256(f"{NUMERICS}\n{text}".encode()).hexdigest()
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Hash of the package's sources: a cell that holds it is computed anew by other code."""
+    return digest_of(Path(__file__).parent.parent)
+
+
+def digest_of(folder: Path) -> str:
+    """Hash of all Python files below a folder, with their names."""
+    total = hashlib.sha256()
+    for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
+        content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        total.update(f"{content} {name}\n".encode())
+    return total.hexdigest()
 
 
 class Store:

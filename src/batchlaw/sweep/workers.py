@@ -8,10 +8,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import connection
+from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
@@ -29,7 +30,7 @@ class Workers:
 @contextmanager
 def worker_threads(count: int) -> Iterator[Workers]:
     """Threads of this process: right for compiled loops, which let go of the interpreter."""
-    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(count) as pool:
         yield Workers(pool, lambda: count)
 
 
@@ -60,9 +61,9 @@ def worker_processes(count: int) -> Iterator[Workers]:
                 os.environ[name] = value
 
 
-def one_blas_thread() -> None:
-    """For the rest of this process: sums in one order, whatever else the machine does."""
-    _controller().limit(limits=1, user_api="blas")
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """For a ``with`` block, or for the rest of this process: sums in one order everywhere."""
+    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1)
