@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 # Values that span this factor are drawn on a logarithmic axis.
 WIDE = 20.0
+# Entries of the legend in a column.
+COLUMN = 24
 
 
 def sweep_figure(curves: Curves) -> Figure:
@@ -21,17 +23,16 @@ def sweep_figure(curves: Curves) -> Figure:
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         axes = figure.subplots()
-        labels = list(dict.fromkeys(line.label for line in curves.lines))
-        joined = any(len(set(line.x)) == len(line.x) > 1 for line in curves.lines)
+        colours = _colours(list(dict.fromkeys(line.label for line in curves.lines)))
         for line in curves.lines:
             axes.errorbar(
                 line.x,
                 line.y,
                 yerr=line.errors or None,
-                color=CYCLE[labels.index(line.label) % len(CYCLE)],
+                color=colours[line.label],
                 marker="o",
                 markersize=3,
-                linewidth=1.0 if joined else 0.0,
+                linewidth=1.0 if curves.joined else 0.0,
                 elinewidth=0.8,
                 capsize=2,
                 label=line.label,
@@ -46,5 +47,20 @@ def sweep_figure(curves: Curves) -> Figure:
         if curves.by is not None:
             handles, names = axes.get_legend_handles_labels()
             first = dict(reversed(list(zip(names, handles, strict=True))))
-            axes.legend([first[name] for name in labels], labels, title=curves.by.replace("_", " "))
+            # Beside the axes: among many lines there is no room for it.
+            figure.legend(
+                [first[name] for name in colours],
+                list(colours),
+                title=curves.by.replace("_", " "),
+                loc="outside right upper",
+                ncols=1 + (len(colours) - 1) // COLUMN,
+            )
     return figure
+
+
+def _colours(labels: list[str]) -> dict[str, Any]:
+    """Distinct ones for a few labels, shades in order for many."""
+    if len(labels) <= len(CYCLE):
+        return dict(zip(labels, CYCLE, strict=False))
+    shade = matplotlib.colormaps["viridis"]
+    return {label: shade(k / (len(labels) - 1)) for k, label in enumerate(labels)}

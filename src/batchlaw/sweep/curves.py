@@ -10,8 +10,8 @@ from batchlaw.sweep.design import Design
 from batchlaw.sweep.store import DONE, Store
 from batchlaw.sweep.tidy import STATUS, records, unit
 
-# More lines than these can't be told apart.
-MOST = 500
+# More lines than these can't be told apart, and more colours neither.
+MOST, COLOURS = 500, 48
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines with the names of their axes."""
+    """Lines with the names of their axes; points alone where they are not ``joined``."""
 
     x: str
     y: str
     by: str | None
     lines: list[Line]
+    joined: bool
 
 
 def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curves:
@@ -46,16 +47,20 @@ def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curv
     numbers = [row for row in found if _number(row.get(x)) and _number(row.get(y))]
     if not numbers:
         raise ValueError(f"{x} and {y} must be numbers in the same cells")
-    # In a random design no two points share the other parameters: one line for all of them.
-    others = [name for name in design.axes if name not in (x, by)] if design.on_grid else []
+    # Of a random design, or against a result, no two points share the other parameters.
+    joined = design.on_grid and x in design.axes
+    others = [name for name in design.axes if name not in (x, by)] if joined else []
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in numbers:
         group = (row.get(by) if by else "", *(row.get(name) for name in others))
         groups.setdefault(group, []).append(row)
     if len(groups) > MOST:
         raise ValueError(f"at most {MOST} lines can be drawn, this would be {len(groups)}")
-    lines = [_line(str(group[0]), rows, x, y) for group, rows in groups.items()]
-    return Curves(_title(x), _title(y), by, lines)
+    colours = len({group[0] for group in groups})
+    if colours > COLOURS:
+        raise ValueError(f"--by must have at most {COLOURS} values, {by} has {colours}")
+    lines = [_line(_said(group[0]), rows, x, y) for group, rows in groups.items()]
+    return Curves(_title(x), _title(y), by, lines, joined)
 
 
 def _line(label: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
@@ -71,6 +76,10 @@ def _line(label: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _title(name: str) -> str:

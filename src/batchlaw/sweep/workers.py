@@ -7,11 +7,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from multiprocessing import connection
+from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
@@ -43,7 +44,7 @@ def worker_processes(count: int) -> Iterator[Workers]:
     # Read when a process loads its libraries, which is before any code of ours runs there.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_worker)
+    pool = _Processes(count, multiprocessing.get_context("spawn"), initializer=_worker)
     try:
         yield Workers(pool, lambda: count)
         pool.shutdown()
@@ -60,6 +61,20 @@ def worker_processes(count: int) -> Iterator[Workers]:
                 os.environ[name] = value
 
 
+class _Processes(ProcessPoolExecutor):
+    """An interrupt at the terminal reaches workers too, even those that only start.
+
+    They inherit that it is blocked; the driver says when they end.
+    """
+
+    def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            return super().submit(*arguments, **named)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def one_blas_thread() -> None:
     """For the rest of this process: sums in one order, whatever else the machine does."""
     _controller().limit(limits=1, user_api="blas")
@@ -74,8 +89,6 @@ def _controller() -> ThreadpoolController:
 
 
 def _worker() -> None:
-    # An interrupt at the terminal reaches the workers too; the driver says when they end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     one_blas_thread()
 
