@@ -214,7 +214,9 @@ def _range(label: str, given: dict[str, Any], hint: Any, kind: str) -> Axis:
     """{from, to, count, scale}: so many values for a grid, an interval for the other designs."""
     for key in given:
         _check.choice(f"{label} of a range", key, RANGE)
-    ends = [_value(f"{label}.{key}", given.get(key), hint) for key in ("from", "to")]
+    if not given.keys() >= {"from", "to"}:
+        raise ValueError(f"{label} must have from and to, got {given!r}")
+    ends = [_value(label, given[key], hint) for key in ("from", "to")]
     if any(isinstance(end, str | bool) for end in ends) or not ends[0] < ends[1]:
         raise ValueError(f"{label} must have from < to, both numbers, got {given!r}")
     scale = _check.choice(f"{label}.scale", given.get("scale", "linear"), SCALES)
