@@ -42,7 +42,12 @@ def dask_workers(address: str, count: int) -> Iterator[Workers]:
 
 
 def _client(kind: Any, found: Any, address: str) -> Any:
+    from distributed.comm.addressing import get_address_host_port
+
     try:
+        if address != LOCAL:
+            # A client that was given no address leaves a thread that complains at the end.
+            get_address_host_port(address)
         client = kind(found, timeout=REACH, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(
