@@ -11,6 +11,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
+from batchlaw.cli import main
+from batchlaw.sweep.cell import solve
+from batchlaw.sweep.execute import execute
+from batchlaw.sweep.store import Store
+from batchlaw.sweep.tidy import export
 from sweep_cells import (
     DRIVER,
     LIMIT,
@@ -22,12 +28,6 @@ from sweep_cells import (
     environment,
     finished,
 )
-
-from batchlaw.cli import main
-from batchlaw.sweep.cell import solve
-from batchlaw.sweep.execute import execute
-from batchlaw.sweep.store import Store
-from batchlaw.sweep.tidy import export
 
 COUNT = 2000
 KILLS = 20

@@ -5,7 +5,6 @@ import json
 import socket
 
 import pytest
-from sweep_cells import root
 
 from batchlaw import plots
 from batchlaw.cli import main
@@ -15,6 +14,7 @@ from batchlaw.sweep.execute import execute
 from batchlaw.sweep.store import DONE, Store
 from batchlaw.sweep.tidy import columns, export, records, unit
 from batchlaw.sweep.workers import worker_threads
+from sweep_cells import root
 
 # All kinds of columns: whole and real numbers, texts, an m that may be a text, cells that fail.
 TEXT = """
