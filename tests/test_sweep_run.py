@@ -178,7 +178,7 @@ m = 16
 steps = 1000
 [solver]
 kind = "simulated"
-repetitions = 60
+repetitions = 20
 data_seed = {from = 1, to = 3000, count = 3000}
 """
 

@@ -191,6 +191,10 @@ def test_lines_are_joined_along_a_parameter_of_a_grid_only(folder):
     with Store(folder / "a.sqlite", read_only=True) as store:
         along = curves(store, parse_design(TEXT), "gamma", "total", "m")
         assert along.joined
+        assert (along.lines[0].label, along.lines[0].rest) == (
+            "4",
+            "problem power-law, prior False",
+        )
         assert [len(line.x) for line in along.lines] == [2] * 8
         assert all(len(line.errors) == 2 for line in along.lines)
         assert along.y == "total (squared units of the label)"

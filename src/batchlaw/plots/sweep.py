@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from batchlaw.plots.common import CYCLE, RC
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 WIDE = 20.0
 # Entries of the legend in a column.
 COLUMN = 24
+MARKS = "os^Dv<>P"
 
 
 def sweep_figure(curves: Curves) -> Figure:
@@ -24,18 +26,18 @@ def sweep_figure(curves: Curves) -> Figure:
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         axes = figure.subplots()
         colours = _colours(list(dict.fromkeys(line.label for line in curves.lines)))
+        markers = _markers(list(dict.fromkeys(line.rest for line in curves.lines)))
         for line in curves.lines:
             axes.errorbar(
                 line.x,
                 line.y,
                 yerr=line.errors or None,
                 color=colours[line.label],
-                marker="o",
+                marker=markers.get(line.rest, "o"),
                 markersize=3,
                 linewidth=1.0 if curves.joined else 0.0,
                 elinewidth=0.8,
                 capsize=2,
-                label=line.label,
             )
         axes.set(xlabel=curves.x, ylabel=curves.y)
         for kind, values in (
@@ -44,18 +46,25 @@ def sweep_figure(curves: Curves) -> Figure:
         ):
             if min(values) > 0.0 and max(values) > WIDE * min(values):
                 getattr(axes, f"set_{kind}scale")("log")
+        entries: list[tuple[str, dict[str, Any]]] = []
         if curves.by is not None:
-            handles, names = axes.get_legend_handles_labels()
-            first = dict(reversed(list(zip(names, handles, strict=True))))
+            entries += [(name, {"color": colour}) for name, colour in colours.items()]
+        entries += [(name, {"color": "0.4", "marker": mark}) for name, mark in markers.items()]
+        if entries:
             # Beside the axes: among many lines there is no room for it.
             figure.legend(
-                [first[name] for name in colours],
-                list(colours),
-                title=curves.by.replace("_", " "),
+                [Line2D([], [], markersize=4, linewidth=1.0, **look) for _, look in entries],
+                [name for name, _ in entries],
+                title=curves.by.replace("_", " ") if curves.by else None,
                 loc="outside right upper",
-                ncols=1 + (len(colours) - 1) // COLUMN,
+                ncols=1 + (len(entries) - 1) // COLUMN,
             )
     return figure
+
+
+def _markers(rests: list[str]) -> dict[str, str]:
+    """One for each combination of the other parameters, where there are a few."""
+    return dict(zip(rests, MARKS, strict=False)) if 1 < len(rests) <= len(MARKS) else {}
 
 
 def _colours(labels: list[str]) -> dict[str, Any]:

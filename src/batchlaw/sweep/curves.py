@@ -16,9 +16,13 @@ MOST, COLOURS = 500, 48
 
 @dataclass(frozen=True)
 class Line:
-    """Points in the order of x; ``errors`` are standard errors, or empty."""
+    """Points in the order of x; ``errors`` are standard errors, or empty.
+
+    ``label`` is the value of what lines are coloured by, ``rest`` says the other parameters.
+    """
 
     label: str
+    rest: str
     x: list[float]
     y: list[float]
     errors: list[float]
@@ -59,15 +63,20 @@ def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curv
     colours = len({group[0] for group in groups})
     if colours > COLOURS:
         raise ValueError(f"--by must have at most {COLOURS} values, {by} has {colours}")
-    lines = [_line(_said(group[0]), rows, x, y) for group, rows in groups.items()]
+    lines = []
+    for (value, *rest), rows in groups.items():
+        pairs = zip(others, rest, strict=True)
+        said = ", ".join(f"{name.replace('_', ' ')} {_said(other)}" for name, other in pairs)
+        lines.append(_line(_said(value), said, rows, x, y))
     return Curves(_title(x), _title(y), by, lines, joined)
 
 
-def _line(label: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
+def _line(label: str, rest: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
     rows = sorted(rows, key=lambda row: row[x])
     errors = [row[f"{y}_se"] for row in rows if f"{y}_se" in row]
     return Line(
         label,
+        rest,
         [float(row[x]) for row in rows],
         [float(row[y]) for row in rows],
         errors if len(errors) == len(rows) else [],
