@@ -136,7 +136,9 @@ def cluster(folder, workers):
 @contextmanager
 def _running(arguments):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    process = subprocess.Popen(arguments, env=environment(), **quiet)
+    # More threads than a cell may have: the sweep itself must see to that.
+    variables = environment(OPENBLAS_NUM_THREADS="2")
+    process = subprocess.Popen(arguments, env=variables, **quiet)
     try:
         yield process
     finally:
