@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from batchlaw.sweep.workers import THREADS, Workers, one_blas_thread
+from batchlaw.sweep.workers import THREADS, Workers, one_blas_thread, starting_workers
 
 LOCAL = "local"
 # Seconds to wait for the scheduler, and for the first worker.
@@ -30,12 +30,13 @@ def dask_workers(address: str, count: int) -> Iterator[Workers]:
     cluster: Any = nullcontext(address)
     with dask.config.set(settings):
         if address == LOCAL:
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=count,
-                threads_per_worker=1,
-                dashboard_address=None,
-                env=dict.fromkeys(THREADS, "1"),
-            )
+            with starting_workers():
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=count,
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    env=dict.fromkeys(THREADS, "1"),
+                )
         with cluster as found, _client(Client, found, address) as client:
             client.register_plugin(_one_thread_plugin())
             yield Workers(client.get_executor(pure=False), lambda: _threads(client))

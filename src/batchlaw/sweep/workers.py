@@ -11,7 +11,7 @@ from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPool
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
 from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
@@ -61,18 +61,28 @@ def worker_processes(count: int) -> Iterator[Workers]:
                 os.environ[name] = value
 
 
-class _Processes(ProcessPoolExecutor):
+@contextmanager
+def starting_workers() -> Iterator[None]:
     """An interrupt at the terminal reaches workers too, even those that only start.
 
-    They inherit that it is blocked; the driver says when they end.
+    What starts in here, threads and their processes too, inherits that it is blocked; the
+    driver says when workers end.
     """
+    # It starts with the first process otherwise, and unblocks interrupts as it does.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Processes(ProcessPoolExecutor):
+    """Starts its processes when it is given tasks."""
 
     def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-        try:
+        with starting_workers():
             return super().submit(*arguments, **named)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def one_blas_thread() -> None:
