@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch,study,parquet]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch,study,parquet,dask,sobol]'
 	@touch $@
 
 setup: .venv/.base  ## make .venv with batchlaw in it

@@ -101,6 +101,8 @@ class Store:
             self._release()
             if isinstance(error, ValueError):
                 raise
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                raise OSError(f"{self.path} can't take more results: {error}") from None
             raise ValueError(f"{self.path} must be a file of results: {error}") from None
 
     def put(self, cell: Cell, result: Mapping[str, Any], seconds: float) -> None:
