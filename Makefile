@@ -51,6 +51,7 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/laws_cost.py
 	$(BIN)/python benchmarks/decay_levels.py
 	$(BIN)/python benchmarks/sampler_overhead.py
+	$(BIN)/python benchmarks/sweep_overhead.py
 	$(BIN)/python benchmarks/estimate_coverage.py
 
 clean:  ## remove the environment, results and caches
