@@ -81,8 +81,7 @@ class Counting(ThreadPoolExecutor):
         return super().submit(*arguments)
 
 
-def test_a_few_tasks_are_in_flight_and_cells_are_taken_as_they_are_needed(tmp_path, monkeypatch):
-    monkeypatch.setattr("batchlaw.sweep.execute.LARGEST", 5)
+def test_a_few_tasks_are_in_flight_and_cells_are_taken_as_they_are_needed(tmp_path):
     taken = 0
 
     def cells():
@@ -92,7 +91,7 @@ def test_a_few_tasks_are_in_flight_and_cells_are_taken_as_they_are_needed(tmp_pa
             yield {"k": taken}
 
     with Store(tmp_path / "s") as store, Counting(store, 2) as pool:
-        tally = execute(store, cells(), root, Workers(pool, lambda: 2))
+        tally = execute(store, cells(), root, Workers(pool, lambda: 2), largest=5)
     assert (tally.done, tally.failed, taken) == (300, 0, 300)
     assert AHEAD <= pool.most <= AHEAD * 2 * 5
 
