@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch,study,parquet]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch,study,parquet,dask,sobol]'
 	@touch $@
 
 setup: .venv/.base  ## make .venv with batchlaw in it
@@ -54,6 +54,7 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/laws_cost.py
 	$(BIN)/python benchmarks/decay_levels.py
 	$(BIN)/python benchmarks/sampler_overhead.py
+	$(BIN)/python benchmarks/sweep_overhead.py
 	$(BIN)/python benchmarks/estimate_coverage.py
 
 clean:  ## remove the environment, results and caches

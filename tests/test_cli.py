@@ -2,6 +2,7 @@ import os
 import pty
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,11 +11,17 @@ import pytest
 
 import batchlaw as bl
 from batchlaw.cli import main
+from resume import rows, run_command
 
 ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "experiments" / "experiments_dynamic.py"
 SMALL = "--d 300 --m 8 --n 64 --t 16 --l 32 --reps 20 --one-pass-n-values 16,64 --grad-budget 96"
 SMALL = [*SMALL.split(), "--multipass-grad-budget-values", "32,64"]
+
+
+def results_in(folder):
+    """All but the store, which is there as soon as there is something to keep."""
+    return [path for path in folder.iterdir() if not path.name.startswith("paper.sqlite")]
 
 
 def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
@@ -23,7 +30,7 @@ def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
     assert "measured one_pass oracle / constant" in out
     assert "not the paper's setting" in out
     assert f"figure: {tmp_path / 'new' / 'dynamic_experiments.png'}" in out
-    assert len(list((tmp_path / "new").iterdir())) == 9
+    assert len(results_in(tmp_path / "new")) == 9
 
 
 @pytest.mark.parametrize(
@@ -58,7 +65,7 @@ def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
         ("--a 100", "a must leave the smallest eigenvalue"),
         ("--seed 99999999999999999999", "seed must be at most 2^53"),
         ("--unknown 3", "unknown"),
-        ("--threads 0", "threads must be a whole number of at least 1, got 0"),
+        ("--workers 0", "workers must be a whole number of at least 1, got 0"),
     ],
 )
 def test_bad_input_is_one_line_exit_code_2_and_no_file(options, message, tmp_path, capsys):
@@ -85,7 +92,7 @@ def test_a_failure_while_writing_leaves_no_file_behind(tmp_path, monkeypatch, ca
     monkeypatch.setattr("batchlaw.plots.save", broken)
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 1
     assert capsys.readouterr().err == "batchlaw: disk full\n"
-    assert list(tmp_path.iterdir()) == []
+    assert results_in(tmp_path) == []
 
 
 def test_an_unknown_command_is_one_line(capsys):
@@ -151,8 +158,8 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
         pass
     os.close(parent)
     assert process.wait(timeout=120) == 0
-    assert b"multi-pass sweep" in shown
-    assert b"20/20" in shown
+    assert b"cells" in shown
+    assert b"3/3" in shown
 
 
 def test_schedules_that_round_alike_have_ratio_one_without_error(tmp_path, capsys):
@@ -197,23 +204,23 @@ def test_a_target_that_is_a_directory_leaves_everything_as_it_was(tmp_path, caps
     (tmp_path / "summary.json").mkdir()
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 2
     assert "must be a file or absent, it is a directory" in capsys.readouterr().err
-    assert [path.name for path in tmp_path.iterdir()] == ["summary.json"]
+    assert [path.name for path in results_in(tmp_path)] == ["summary.json"]
 
 
 def test_files_are_renamed_into_place_not_rewritten(tmp_path):
     """A reader who has the old file open keeps the old content: its inode is another."""
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
-    before = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+    before = {path.name: path.stat().st_ino for path in results_in(tmp_path)}
     with (tmp_path / "summary.json").open() as old:
         assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
         assert old.read().endswith("}\n")
-    after = {path.name: path.stat().st_ino for path in tmp_path.iterdir()}
+    after = {path.name: path.stat().st_ino for path in results_in(tmp_path)}
     assert before.keys() == after.keys()
     assert all(before[name] != after[name] for name in before)
 
 
 def test_a_refused_setting_makes_no_directory(tmp_path, capsys):
-    assert main(["reproduce", "--output-dir", str(tmp_path / "new"), "--threads", "0"]) == 2
+    assert main(["reproduce", "--output-dir", str(tmp_path / "new"), "--workers", "0"]) == 2
     assert main(["reproduce", "--output-dir", str(tmp_path / "new"), "--gamma", "3.1"]) == 2
     assert list(tmp_path.iterdir()) == []
     capsys.readouterr()
@@ -223,3 +230,24 @@ def test_a_reader_that_leaves_is_no_traceback(tmp_path):
     command = f"{sys.executable} -m batchlaw reproduce --help | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
+
+
+def test_a_killed_reproduction_goes_on_where_it_was(tmp_path):
+    more = ["16,24,32,40,48,56" if option == "16,64" else option for option in SMALL]
+    command = ["reproduce", *more, "--workers", "1"]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    killed = run_command(cut, command, last_row=3)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    before = rows(cut / "paper.sqlite")
+    assert len(before) == 3
+    assert results_in(cut) == []
+    again = run_command(cut, command)
+    assert again.returncode == 0, again.stderr
+    assert "3 of 8 cells are stored; remove paper.sqlite" in again.stderr
+    after = rows(cut / "paper.sqlite")
+    assert len(after) == 8
+    assert all(after[key] == row for key, row in before.items())
+    assert run_command(whole, command).returncode == 0
+    assert len(results_in(whole)) == 9
+    for path in results_in(whole):
+        assert (cut / path.name).read_bytes() == path.read_bytes()

@@ -2,15 +2,21 @@
 
 import csv
 import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
 
 import batchlaw as bl
 from batchlaw._files import OutputDirectory
+from batchlaw.paper import multi_pass_sweep, one_pass_sweep
 from batchlaw.paper.reported import RATIOS
-from batchlaw.paper.run import run, write
+from batchlaw.paper.run import prepare, write
+from batchlaw.paper.run import run as run_prepared
 from batchlaw.paper.setting import Setting
+from batchlaw.sweep.store import Store
+from batchlaw.sweep.workers import worker_threads
 
 COLUMNS = {
     "dynamic_one_pass_summary.csv": "schedule,n,b_eff,variance,variance_se,exact_variance",
@@ -23,6 +29,15 @@ COLUMNS = {
     "dynamic_oracle_influence_profile.csv": "t,phase,gamma,kappa,sqrt_kappa,oracle_batch,"
     "constant_batch",
 }
+
+
+def run(setting):
+    with (
+        TemporaryDirectory() as folder,
+        Store(Path(folder) / "paper.sqlite") as store,
+        worker_threads(2) as workers,
+    ):
+        return run_prepared(prepare(setting), store, workers)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +78,7 @@ def test_every_figure_of_the_paper_agrees(results):
 
 def test_experiment_1_collapses_on_the_exact_variances(results):
     sweep = results.one_pass
-    distance = (sweep.values() - sweep.exact.variance) / sweep.standard_errors()
+    distance = (sweep.measured - sweep.exact.variance) / sweep.standard_errors()
     # Budgets share data, so the distances are correlated; none may be far out.
     assert np.abs(distance).max() < 4
     exact_line = sweep.exact.variance / sweep.predictor
@@ -76,10 +91,10 @@ def test_experiment_2_collapses_on_rho_eff(results):
     assert results.multi_pass.spread() < 0.08
     sweep = results.multi_pass
     multiple, error = sweep.multiple()
-    logs = np.log(sweep.values() / sweep.predictor)
+    logs = np.log(sweep.measured / sweep.predictor)
     assert multiple == pytest.approx(np.exp(logs.mean()), rel=1e-12)
     # The error by leaving repetitions out, written out.
-    without = sweep.measured.leave_one_out["fluctuation"]
+    without = sweep.without
     fits = np.array([np.exp(np.mean(np.log(x / sweep.predictor))) for x in without.T])
     R = fits.size
     expected = np.sqrt((R - 1) / R * ((fits - fits.mean()) ** 2).sum())
@@ -93,7 +108,7 @@ def test_expected_multi_pass_figures_stand_beside_the_measured_ones(results):
         "fluctuation", sweep.sweep.index(4096, "oracle"), sweep.sweep.index(4096, "constant")
     )
     assert ratio == pytest.approx(0.6215, abs=0.003)
-    distance = (sweep.values() - sweep.exact.fluctuation) / sweep.standard_errors()
+    distance = (sweep.measured - sweep.exact.fluctuation) / sweep.standard_errors()
     assert np.abs(distance).max() < 4
 
 
@@ -135,14 +150,14 @@ def test_files_hold_the_numbers_of_the_run(folder, results):
         _rows(folder / "dynamic_one_pass_summary.csv"), one.sweep.cells(), strict=True
     ):
         assert (row["schedule"], int(row["n"])) == (name, n)
-        assert float(row["variance"]) == one.measured.variance[index]
-        assert float(row["variance_se"]) == one.measured.standard_error("variance")[index]
+        assert float(row["variance"]) == one.measured[index]
+        assert float(row["variance_se"]) == one.standard_errors()[index]
         assert float(row["exact_variance"]) == one.exact.variance[index]
     for row, (index, _, _) in zip(
         _rows(folder / "dynamic_multipass_wor_summary.csv"), multi.sweep.cells(), strict=True
     ):
-        assert float(row["fluctuation"]) == multi.measured.fluctuation[index]
-        error = multi.measured.standard_error("fluctuation")[index]
+        assert float(row["fluctuation"]) == multi.measured[index]
+        error = multi.standard_errors()[index]
         assert float(row["fluctuation_se"]) == error
         assert float(row["rho_eff"]) == multi.predictor[index]
     for row in _rows(folder / "dynamic_multipass_wor_schedules.csv")[::997]:
@@ -154,7 +169,7 @@ def test_files_hold_the_numbers_of_the_run(folder, results):
         assert float(row["measured"]) == comparison.measured
         sweep = one if row["procedure"] == "one_pass" else multi
         budget = 512 if row["procedure"] == "one_pass" else 4096
-        values = sweep.values()[
+        values = sweep.measured[
             [sweep.sweep.index(budget, s) for s in (row["schedule"], "constant")]
         ]
         assert float(row["measured"]) == values[0]
@@ -199,3 +214,30 @@ def test_a_wrong_figure_is_reported_as_such():
     assert not [f for f in verdicts if "one_pass oracle" in f.name and f.source == "paper"][
         1
     ].agrees
+
+
+def test_cells_give_the_bits_of_one_simulation_of_all_schedules(monkeypatch):
+    """Budgets apart (one pass) and repetitions in blocks (multi-pass), the last one shorter."""
+    monkeypatch.setattr(multi_pass_sweep, "BLOCK", 4)
+    setting = Setting(
+        d=200,
+        m=5,
+        n=64,
+        t=16,
+        l=32,
+        reps=10,
+        one_pass_n_values=(16, 40),
+        multipass_grad_budget_values=(32, 64),
+    )
+    results = run(setting)
+    assert [len(module.cells(setting)) for module in (one_pass_sweep, multi_pass_sweep)] == [3, 3]
+    one, multi, problem = results.one_pass, results.multi_pass, results.problem
+    draws = {"repetitions": 10, "seed": setting.seed}
+    risk = bl.simulate_one_pass(problem, one.sweep.rates, one.sweep.flat, **draws)
+    assert one.measured.tobytes() == risk.variance.tobytes()
+    assert one.without.tobytes() == risk.leave_one_out["variance"].tobytes()
+    assert (one.standard_errors() == risk.standard_error("variance")).all()
+    assert one.ratio(0, 5) == risk.ratio("variance", 0, 5)
+    risk = bl.simulate_multi_pass(problem, multi.sweep.rates, multi.sweep.flat, samples=64, **draws)
+    assert multi.measured.tobytes() == risk.fluctuation.tobytes()
+    assert multi.without.tobytes() == risk.leave_one_out["fluctuation"].tobytes()

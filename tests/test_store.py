@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchlaw.sweep.store import Store, cell_key
+from batchlaw.sweep.store import Store, cell_key, code_digest, digest_of
 
 VALUES = st.one_of(
     st.integers(-(10**9), 10**9),
@@ -186,3 +186,18 @@ def test_every_acknowledged_row_survives_a_kill(tmp_path):
                 assert store.get({"k": k}).result == {"square": k * k}
         last = max(last, acknowledged)
     assert last > 0
+
+
+def test_the_digest_of_sources_changes_with_names_and_contents(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.py").write_text("x = 1")
+    (tmp_path / "notes.txt").write_text("not code")
+    seen = [digest_of(tmp_path)]
+    (tmp_path / "notes.txt").write_text("other notes")
+    assert digest_of(tmp_path) == seen[0]
+    (tmp_path / "inner" / "a.py").write_text("x = 2")
+    seen.append(digest_of(tmp_path))
+    (tmp_path / "inner" / "a.py").rename(tmp_path / "a.py")
+    seen.append(digest_of(tmp_path))
+    assert len(set(seen)) == 3
+    assert len(code_digest()) == 64

@@ -201,6 +201,8 @@ def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
     assert oracle.predicted < 1.0
     assert oracle.exact == pytest.approx(oracle.predicted, rel=0.15)
     assert "| diabetes, sgd, wsd |" in text
+    (line,) = [line for line in text.splitlines() if line.startswith("| linear regression | wsd |")]
+    assert sum(map(int, line.split("|")[3].split("/"))) == 1
 
 
 STUDY = """

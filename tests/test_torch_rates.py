@@ -67,8 +67,12 @@ def test_groups_keep_their_scales_and_tensors():
     used = [float(group["lr"]) for group in optimizer.param_groups]
     np.testing.assert_allclose(used, PLAN.rates[1] * np.array([1.0, 0.25]), rtol=1e-6)
     again = optimizer_of(0.1, 0.2, tensor=True)
-    PlanRates(again, PLAN, scales=[1.0, 0.25]).load_state_dict(scheduler.state_dict())
+    kept = again.param_groups[1]["lr"]
+    resumed = PlanRates(again, PLAN, scales=[1.0, 0.25])
+    resumed.load_state_dict(scheduler.state_dict())
+    assert again.param_groups[1]["lr"] is kept
     assert [float(group["lr"]) for group in again.param_groups] == used
+    np.testing.assert_allclose(resumed.get_last_lr(), used, rtol=1e-6)
 
 
 def test_a_resumed_run_uses_the_remaining_rates():
@@ -124,6 +128,16 @@ def test_states_of_different_updates_are_refused():
             lambda: PlanRates(optimizer_of(), [0.1]).load_state_dict(parts()[1].state_dict()),
             "state must have the same rates: ",
         ),
+        (
+            lambda: PlanRates(optimizer_of(), PLAN, scales=[2.0]).load_state_dict(
+                PlanRates(optimizer_of(), PLAN).state_dict()
+            ),
+            "state must have the same scales: [2.0], got [1.0]",
+        ),
+        (
+            lambda: parts()[1].load_state_dict(parts()[1].state_dict() | {"updates": 7}),
+            "updates must be at most 6, got 7",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_in_one_line(attempt, message):
@@ -131,6 +145,36 @@ def test_what_does_not_fit_is_refused_in_one_line(attempt, message):
         attempt()
     assert message in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_a_group_that_came_later_is_refused_and_nothing_moves():
+    optimizer = optimizer_of()
+    scheduler = PlanRates(optimizer, [0.2, 0.1])
+    state = scheduler.state_dict()
+    optimizer.add_param_group({"params": [torch.zeros(1, requires_grad=True)]})
+    optimizer.step()
+    for attempt in (scheduler.step, lambda: scheduler.load_state_dict(state)):
+        with pytest.raises(ValueError, match="all its groups before PlanRates is made: 1 then"):
+            attempt()
+    assert scheduler.updates == 0
+
+
+def test_an_update_that_a_gradient_scaler_skips_has_its_rate_all_the_same():
+    optimizer, scheduler, sampler = parts()
+    weight = optimizer.param_groups[0]["params"][0]
+    scaler = torch.amp.GradScaler("cpu", init_scale=1.0)
+    used = []
+    for _, place in sampler.follow(sampler):
+        if place.last:
+            used.append(optimizer.param_groups[0]["lr"])
+            optimizer.zero_grad()
+            scaler.scale(weight * (torch.inf if sampler.updates == 3 else 1.0)).backward()
+            scaler.step(optimizer)
+            scaler.update()
+            scheduler.step()
+    assert used == PLAN.rates.tolist()
+    done = np.delete(PLAN.rates, 2).sum()
+    torch.testing.assert_close(weight.item(), -float(done), rtol=1e-6, atol=0.0)
 
 
 def test_a_step_too_many_is_refused():

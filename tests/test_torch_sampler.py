@@ -132,7 +132,7 @@ def test_independent_batches_are_prefixes_of_a_permutation_for_each_update():
 def test_a_permutation_has_every_sample_once(size, seed, epoch):
     order = Order(size, "reshuffled epochs", seed)
     positions = np.arange(size) + epoch * size
-    assert np.unique(order.indices(positions, positions, positions)).size == size
+    assert (np.sort(order.indices(positions, positions, positions)) == np.arange(size)).all()
 
 
 def test_all_permutations_of_four_are_equally_likely():
@@ -166,6 +166,21 @@ def test_neighbours_in_the_order_are_independent():
     drawn = Order(size, "one pass", 4).indices(at, at, at).astype(float)
     for lag in (1, 2, 316, 317):
         assert abs(np.corrcoef(drawn[:-lag], drawn[lag:])[0, 1]) < 4 / math.sqrt(size)
+
+
+def test_seeds_and_epochs_have_orders_of_their_own():
+    size, at = 10**4, np.arange(3 * 10**4)
+    orders = [Order(size, "reshuffled epochs", seed).indices(at, at, at) for seed in (0, 1, 2**53)]
+    alike = np.corrcoef(np.reshape(orders, (9, size))) - np.eye(9)
+    assert abs(alike).max() < 4 / math.sqrt(size)
+
+
+def test_a_run_of_many_blocks_has_the_samples_of_its_order():
+    batches = np.arange(200, 600, 2)
+    total = int(batches.sum())  # 79800, in blocks of 8192 a rank
+    at = np.arange(total)
+    seen, _ = run(batches, 2, batches.size, dataset_size=total, seed=8, max_micro_batch=7)
+    assert flat(seen) == Order(total, "one pass", 8).indices(at, at, at).tolist()
 
 
 def test_the_order_is_the_same_for_every_version_of_numpy():
@@ -251,6 +266,7 @@ def test_a_new_iterator_of_the_same_loader_goes_on_at_the_first_incomplete_updat
     sampler = PlanSampler([2, 4, 2], 8, seed=0, max_micro_batch=2)
     loader = DataLoader(TensorDataset(torch.arange(8)), batch_sampler=sampler)
     first = [batch for (batch,), _ in itertools.islice(sampler.follow(loader), 2)]
+    assert len(sampler) == len(loader) == len(list(sampler)) == 3
     second = [batch for (batch,), _ in sampler.follow(loader)]
     assert torch.equal(first[1], second[0])
     assert sorted(torch.cat([first[0], *second]).tolist()) == list(range(8))
@@ -335,13 +351,79 @@ def test_a_state_of_another_schedule_or_kind_is_refused():
 
 def test_batches_are_counted_once_and_in_order():
     sampler = make()
-    with pytest.raises(ValueError, match="receive must be called once a batch of the loader"):
-        sampler.receive()
+    for _ in range(2):  # what an iterator took and nobody received dies with it
+        indices = iter(sampler)
+        with pytest.raises(ValueError, match="receive must be called once a batch of the loader"):
+            sampler.receive()
+        next(indices)
     data = TensorDataset(torch.arange(12))
     with pytest.raises(ValueError, match="loader must have this sampler as its batch_sampler"):
         sampler.follow(DataLoader(data, batch_size=4))
     with pytest.raises(ValueError, match="loader must keep the order of batches"):
         sampler.follow(DataLoader(data, batch_sampler=sampler, num_workers=1, in_order=False))
+
+
+@pytest.mark.parametrize(
+    ("disturb", "workers"),
+    [
+        (list, 0),
+        (list, 2),
+        (lambda sampler: sampler.load_state_dict(sampler.state_dict()), 0),
+        (lambda sampler: sampler.load_state_dict(sampler.state_dict()), 2),
+        (PlanSampler.receive, 2),  # without workers nothing is ahead, and receive itself refuses
+    ],
+)
+def test_a_loop_whose_sampler_is_moved_by_another_is_refused(disturb, workers):
+    sampler = PlanSampler([2, 4, 2, 2], 10, seed=0, max_micro_batch=2)
+    data = TensorDataset(torch.arange(10))
+    loop = sampler.follow(DataLoader(data, batch_sampler=sampler, num_workers=workers))
+    list(itertools.islice(loop, 2))  # to the middle of update 2
+    disturb(sampler)
+    with pytest.raises(ValueError, match="one loop alone must move the sampler, got another"):
+        next(loop)
+
+
+def test_an_older_iterator_is_refused_where_batches_are_received_by_hand():
+    sampler = make()
+    old, new = iter(sampler), iter(sampler)
+    with pytest.raises(ValueError, match="one loop alone must move the sampler"):
+        next(old)
+    next(new)
+    assert sampler.receive().last
+
+
+def test_a_position_loaded_before_the_first_batch_is_where_the_loop_starts():
+    sampler, later = make(), make()
+    take(later, 1)
+    loop = sampler.follow(sampler)
+    sampler.load_state_dict(later.state_dict())
+    assert [indices for indices, _ in loop] == list(make())[1:]
+
+
+def test_a_loader_of_another_dataset_is_refused():
+    sampler = make()
+    loader = DataLoader(TensorDataset(torch.arange(40)), batch_sampler=sampler)
+    with pytest.raises(ValueError, match="a dataset of the sampler's 12 samples, got 40"):
+        sampler.follow(loader)
+
+
+def test_a_launch_of_many_processes_must_say_which_one_this_is(monkeypatch):
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with pytest.raises(ValueError, match="torch.distributed must be initialised before the"):
+        make()
+    assert make(rank=0, world_size=1).world_size == 1
+
+
+def test_a_schedule_without_stages_needs_little_memory():
+    batches = np.arange(1, 4001)  # two million micro-batches, all updates of different sizes
+    tracemalloc.start()
+    sampler = PlanSampler(batches, int(batches.sum()), seed=0, max_micro_batch=4)
+    for _ in itertools.islice(sampler.follow(sampler), 1000):
+        pass
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(sampler) > 1.9e6
+    assert peak < 10e6  # their places would take 250 MB
 
 
 def test_without_torch_the_import_says_what_to_install():

@@ -4,11 +4,15 @@ import csv
 import dataclasses
 import json
 import math
+import signal
+from functools import partial
 
 import numpy as np
 import pytest
 
 from batchlaw.cli import main
+from batchlaw.sweep.store import Store, cell_key
+from batchlaw.sweep.workers import worker_threads
 from batchlaw.verify import run as runner
 from batchlaw.verify.claim import (
     CONFIRMED,
@@ -28,6 +32,7 @@ from batchlaw.verify.claim import (
 )
 from batchlaw.verify.report import by_claim
 from batchlaw.verify.setting import QUICK
+from resume import rows, run_command
 
 X = np.geomspace(1e2, 1e5, 13)
 # How many claims a family makes at quick size: none may silently leave the table.
@@ -47,9 +52,20 @@ def curve(y, **more):
     return Curve({"x": X, "x/log x": X / np.log(X)}, y, "y", **more)
 
 
+def run(families, file, count=1):
+    with Store(file) as store, worker_threads(count) as workers:
+        return runner.run(runner.task_cells(QUICK, families), store, workers)[0]
+
+
+@pytest.fixture
+def in_threads(monkeypatch):
+    """What a test changes here is not changed in another process."""
+    monkeypatch.setattr("batchlaw.cli.verify.worker_processes", worker_threads)
+
+
 @pytest.mark.parametrize("family", list(runner.FAMILIES))
-def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family):
-    rows = runner.run(QUICK, [family], threads=1)
+def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family, tmp_path):
+    rows = run([family], tmp_path / "verify.sqlite")
     for row in rows:
         said = (row.check.claim, row.check.case, row.judgement)
         assert row.judgement.verdict != CONTRADICTED, said
@@ -89,8 +105,8 @@ def test_a_case_that_leaves_the_regime_unexpectedly_is_a_failure():
 
 def test_no_family_and_a_family_named_twice():
     with pytest.raises(ValueError, match="at least one family"):
-        runner.tasks(QUICK, [])
-    assert len(runner.tasks(QUICK, ["slips", "slips"])) == len(runner.tasks(QUICK, ["slips"]))
+        runner.task_cells(QUICK, [])
+    assert runner.task_cells(QUICK, ["slips", "slips"]) == runner.task_cells(QUICK, ["slips"])
 
 
 def test_a_settled_slope_confirms_its_law_and_contradicts_the_others():
@@ -180,12 +196,86 @@ def test_figures_of_an_earlier_report_go(tmp_path):
     assert (tmp_path / "mine.png").exists()
 
 
-def test_results_do_not_depend_on_the_threads():
-    one, two = (runner.run(QUICK, ["slips"], threads=n) for n in (1, 2))
+def test_results_do_not_depend_on_the_workers(tmp_path):
+    one, two = (run(["slips"], tmp_path / f"{n}.sqlite", n) for n in (1, 2))
     assert [row.judgement for row in one] == [row.judgement for row in two]
 
 
-def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys):
+def planted(k, fails=False):
+    if fails:
+        raise ArithmeticError("no\nnumber")
+    law = Exponent(-0.1 * (k + 1), "x")
+    return [Check(f"claim {k % 2}", "here", f"case {k}", curve(X**law.value), law)]
+
+
+def test_a_failed_task_ends_the_command_and_is_tried_again(
+    tmp_path, monkeypatch, capsys, in_threads
+):
+    tasks = [partial(planted, 0), partial(planted, 1, fails=True)]
+    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: tasks)
+    command = ["verify", "--family", "slips", "--output-dir", str(tmp_path)]
+    assert main(command) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1
+    assert "1 of 2 tasks failed" in said
+    assert "slips, task 1: no number" in said
+    assert not (tmp_path / "claims.csv").exists()
+    tasks[1] = partial(planted, 1)
+    assert main(command) == 0
+    assert "1 of 2 tasks are stored; remove verify.sqlite" in capsys.readouterr().err
+
+
+def test_other_code_finds_nothing_stored(monkeypatch):
+    (ours,) = runner.task_cells(QUICK, ["slips"])[:1]
+    monkeypatch.setattr(runner, "code_digest", lambda: "other")
+    assert cell_key(runner.task_cells(QUICK, ["slips"])[0]) != cell_key(ours)
+
+
+PLANTED = """
+from functools import partial
+
+import numpy as np
+
+from batchlaw.verify import run as runner
+from batchlaw.verify.claim import Check, Curve, Exponent
+
+X = np.geomspace(1e2, 1e5, 13)
+
+
+def planted(k):
+    law = Exponent(-0.1 * (k + 1), "x")
+    curve = Curve({"x": X}, X**law.value, "y")
+    return [Check(f"claim {k % 2}", "here", f"case {k}", curve, law)]
+
+
+runner.FAMILIES["slips"] = lambda size: [partial(planted, k) for k in range(9)]
+"""
+
+
+def test_a_killed_command_goes_on_where_it_was(tmp_path):
+    command = ["verify", "--quick", "--family", "slips", "--workers", "1"]
+    cut, whole = tmp_path / "cut", tmp_path / "whole"
+    killed = run_command(cut, command, last_row=3, prelude=PLANTED)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    before = rows(cut / "verify.sqlite")
+    assert len(before) == 3
+    again = run_command(cut, command, prelude=PLANTED)
+    assert again.returncode == 0, again.stderr
+    assert "3 of 9 tasks are stored" in again.stderr
+    after = rows(cut / "verify.sqlite")
+    assert len(after) == 9
+    assert all(after[key] == row for key, row in before.items())
+    assert run_command(whole, command, prelude=PLANTED).returncode == 0
+    names = {path.name for path in whole.iterdir()}
+    assert names == {path.name for path in cut.iterdir()}
+    for name in names:
+        if name.endswith((".csv", ".png")):
+            assert (cut / name).read_bytes() == (whole / name).read_bytes()
+    documents = [json.loads((folder / "claims.json").read_text()) for folder in (cut, whole)]
+    assert documents[0]["claims"] == documents[1]["claims"]
+
+
+def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys, in_threads):
     law = Exponent(-0.4, "x")
     check = Check("planted", "nowhere", "case", curve(X**-0.5), law, {})
     monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [check]])
@@ -193,7 +283,9 @@ def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, ca
     assert "contradicted: planted (case)" in capsys.readouterr().out
 
 
-def test_evidence_that_rejects_nothing_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys):
+def test_evidence_that_rejects_nothing_is_told_by_the_exit_code(
+    tmp_path, monkeypatch, capsys, in_threads
+):
     law = Exponent(-0.5, "x")
     check = Check("planted", "nowhere", "case", curve(X**-0.5), law, {"the same": law})
     monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [check]])
@@ -207,7 +299,7 @@ def test_an_unknown_family_is_refused_before_any_work(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_number_that_is_not_there_is_empty_in_the_files(tmp_path, monkeypatch):
+def test_a_number_that_is_not_there_is_empty_in_the_files(tmp_path, monkeypatch, in_threads):
     (outside,) = runner.FAMILIES["one-pass"](QUICK)[-1]()
     monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [outside]])
     assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 0

@@ -219,7 +219,8 @@ class BatchChoice:
         if self.budget is not None:
             refuse(self, "a budget", "mean_batch")
             return self.budget
-        return steps * _check.count("mean_batch", self.mean_batch or MEAN_BATCH)
+        mean = MEAN_BATCH if self.mean_batch is None else self.mean_batch
+        return steps * _check.count("mean_batch", mean)
 
     def _one(
         self, name: str, influence: FloatArray, budget: int, max_batch: int | None
@@ -283,6 +284,13 @@ class SolverChoice:
                 "samples exists for procedures multi-pass and gd; one pass has a budget"
             )
 
+    def check_simulated(self) -> None:
+        """What only the exact solvers know is refused."""
+        if self.momentum or self.average != "last":
+            raise ValueError("momentum and average exist for the exact solver only")
+        if self.method is not None:
+            raise ValueError("method exists for the exact solver only")
+
     @property
     def dataset_size(self) -> int:
         """N of the procedures that reuse their data."""
@@ -327,10 +335,7 @@ class SolverChoice:
         seed: int,
     ) -> Risk:
         """The risk by Monte Carlo, on one thread."""
-        if self.momentum or self.average != "last":
-            raise ValueError("momentum and average exist for the exact solver only")
-        if self.method is not None:
-            raise ValueError("method exists for the exact solver only")
+        self.check_simulated()
         draws: dict[str, Any] = {"repetitions": repetitions, "seed": seed, "threads": 1}
         N = self.dataset_size
         if self.procedure == "gd":

@@ -76,7 +76,7 @@ def simulate_one_pass(
     def run(repetition: int, rng: np.random.Generator) -> None:
         _stream(gamma, sizes, draw, rng, finals[repetition])
 
-    _repeat(run, R, seed, ONE_PASS, threads, progress)
+    _repeat(run, range(R), seed, ONE_PASS, threads, progress)
     finals -= problem.optimum
     finals *= np.sqrt(problem.eigenvalues)
     bias, variance = _centred(finals)
@@ -106,41 +106,76 @@ def simulate_multi_pass(
     the mean iterate is no longer GD's; likewise with a ``draw``, whose residuals may depend
     on the features). Other parameters as for ``simulate_one_pass``.
     """
+    R = _check.count("repetitions", repetitions, minimum=3)
+    terms = multi_pass_terms(
+        problem,
+        rates,
+        batches,
+        samples=samples,
+        repetitions=range(R),
+        seed=seed,
+        replacement=replacement,
+        reshuffle=reshuffle,
+        draw=draw,
+        threads=threads,
+        progress=progress,
+    )
+    if reshuffle:
+        sampling = "reshuffled by epochs"
+    else:
+        sampling = "with replacement" if replacement else "without replacement"
+    estimates = {term: leave_one_out(values) for term, values in terms.items()}
+    return _simulated(f"multi-pass SGD, {sampling}", problem, batches, R, seed, **estimates)
+
+
+def multi_pass_terms(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    samples: int,
+    repetitions: range,
+    seed: int,
+    replacement: bool = False,
+    reshuffle: bool = False,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, FloatArray]:
+    """Terms of single repetitions of ``simulate_multi_pass``, each (schedules, repetitions).
+
+    Every repetition has its own stream, so a range of them is a share of the work. The
+    schedules of a repetition draw from one stream in turn: fewer of them have other numbers.
+    """
     problem = problem.expanded()
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     N = _check.count("samples", samples)
     run_sgd = reuse_kernel(replacement, reshuffle)
     sizes = _check.batches(batches, gamma.size, maximum=None if replacement else N)
-    R = _check.count("repetitions", repetitions, minimum=3)
     gaussian = draw is None
     draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
-    S = sizes.shape[0]
+    S, R = sizes.shape[0], len(repetitions)
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
     scale = np.sqrt(problem.eigenvalues)
 
-    def run(repetition: int, rng: np.random.Generator) -> None:
+    def run(index: int, rng: np.random.Generator) -> None:
         features, labels = draw(N, rng)
         bias_part, noise_part = _reference(problem, (features, labels), gamma)
         u = aligned_zeros(S, scale.size)
         run_sgd(features, labels, gamma, sizes, rng, u)
         gd_error = bias_part + noise_part
         around = (u - problem.optimum - gd_error) * scale
-        parts["bias"][:, repetition] = ((bias_part * scale) ** 2).sum()
-        parts["variance"][:, repetition] = ((noise_part * scale) ** 2).sum()
-        parts["fluctuation"][:, repetition] = (around**2).sum(axis=1)
-        parts["cross"][:, repetition] = 2.0 * (
+        parts["bias"][:, index] = ((bias_part * scale) ** 2).sum()
+        parts["variance"][:, index] = ((noise_part * scale) ** 2).sum()
+        parts["fluctuation"][:, index] = (around**2).sum(axis=1)
+        parts["cross"][:, index] = 2.0 * (
             around @ (gd_error * scale) + (bias_part * noise_part) @ problem.eigenvalues
         )
 
-    _repeat(run, R, seed, REUSE, threads, progress)
+    _repeat(run, repetitions, seed, REUSE, threads, progress)
     if gaussian and not reshuffle:
         del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L, residuals are noise
-    if reshuffle:
-        sampling = "reshuffled by epochs"
-    else:
-        sampling = "with replacement" if replacement else "without replacement"
-    estimates = {term: _means(values) for term, values in parts.items()}
-    return _simulated(f"multi-pass SGD, {sampling}", problem, batches, R, seed, **estimates)
+    return parts
 
 
 def simulate_gradient_descent(
@@ -169,10 +204,10 @@ def simulate_gradient_descent(
         parts["variance"][0, repetition] = noise**2 @ problem.eigenvalues
         parts["cross"][0, repetition] = 2.0 * (bias * noise) @ problem.eigenvalues
 
-    _repeat(run, R, seed, REUSE, threads, progress)
+    _repeat(run, range(R), seed, REUSE, threads, progress)
     if gaussian:
         del parts["cross"]  # zero in expectation: the residuals are independent noise
-    estimates = {term: _means(values) for term, values in parts.items()}
+    estimates = {term: leave_one_out(values) for term, values in parts.items()}
     return _simulated("normal GD", problem, gamma, R, seed, **estimates)
 
 
@@ -240,24 +275,28 @@ def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatAr
 
 def _repeat(
     run: Callable[[int, np.random.Generator], None],
-    repetitions: int,
+    repetitions: range,
     seed: int,
     key: int,
     threads: int | None,
     progress: Progress | None,
 ) -> None:
-    """Run every repetition with a generator of its own, in threads; compiled loops free the GIL."""
+    """Run every repetition with a generator of its own, in threads; compiled loops free the GIL.
+
+    ``run`` gets its place in the range and its generator.
+    """
     seed = _check.count("seed", seed, minimum=0)
     threads = cores() if threads is None else _check.count("threads", threads)
-    streams = np.random.SeedSequence(seed, spawn_key=(key,)).spawn(repetitions)
 
-    def one(repetition: int) -> None:
+    def one(index: int) -> None:
+        # As the seed's spawn(R) would give it.
+        stream = np.random.SeedSequence(seed, spawn_key=(key, repetitions[index]))
         # A run that diverges overflows; it is refused as a whole once all are done.
         with np.errstate(over="ignore", invalid="ignore"):
-            run(repetition, np.random.Generator(np.random.PCG64(streams[repetition])))
+            run(index, np.random.Generator(np.random.PCG64(stream)))
 
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(one, range(repetitions)):
+        for _ in pool.map(one, range(len(repetitions))):
             if progress is not None:
                 progress(1)
 
@@ -273,7 +312,8 @@ def cores() -> int:
 _Estimate = tuple[FloatArray, FloatArray]
 
 
-def _means(values: FloatArray) -> _Estimate:
+def leave_one_out(values: FloatArray) -> _Estimate:
+    """Means over repetitions of (S, R) values, and the means without each repetition in turn."""
     R = values.shape[1]
     total = values.sum(axis=1, keepdims=True)
     return values.mean(axis=1), (total - values) / (R - 1)
@@ -312,11 +352,7 @@ def _simulated(
     **terms: _Estimate,
 ) -> Risk:
     single = _check.is_single(batches)
-    if not all(np.isfinite(x).all() for x, _ in terms.values()):
-        raise ValueError(
-            f"{procedure} diverges: its second moment overflows; "
-            "use smaller rates or larger batches"
-        )
+    refuse_divergence(procedure, *(x for x, _ in terms.values()))
     return Risk(
         procedure=procedure,
         method=f"Monte Carlo, {repetitions} repetitions, seed {seed}",
@@ -325,3 +361,12 @@ def _simulated(
         leave_one_out={name: replicates for name, (_, replicates) in terms.items()},
         **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},  # type: ignore[arg-type]
     )
+
+
+def refuse_divergence(procedure: str, *values: FloatArray) -> None:
+    """ValueError where a simulated run overflowed."""
+    if not all(np.isfinite(x).all() for x in values):
+        raise ValueError(
+            f"{procedure} diverges: its second moment overflows; "
+            "use smaller rates or larger batches"
+        )

@@ -1,11 +1,13 @@
-"""Progress on a terminal, and silence in a pipe."""
+"""Progress on a terminal, and silence in a pipe; what an earlier run has left."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+
+from batchlaw.sweep.store import Cell, Store
 
 # Seconds between lines where there is no terminal.
 EVERY = 30.0
@@ -71,3 +73,16 @@ def _lines(name: str, total: int) -> Callable[[int], None]:
             )
 
     return advance
+
+
+def left_to_do(store: Store, cells: Sequence[Cell], name: str) -> int:
+    """How many have no result yet; says so where some have one."""
+    todo = sum(1 for _ in store.missing(cells, retry_failed=True))
+    if todo < len(cells):
+        print(
+            f"{len(cells) - todo} of {len(cells)} {name} are stored; "
+            f"remove {store.path.name} to measure them anew",
+            file=sys.stderr,
+            flush=True,
+        )
+    return todo

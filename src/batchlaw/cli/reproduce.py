@@ -7,13 +7,19 @@ from typing import Annotated
 
 from cyclopts import Parameter, Token
 
+from batchlaw import _check
 from batchlaw._files import OutputDirectory
 from batchlaw.cli.inputs import Whole
-from batchlaw.cli.progress import progress_bars
+from batchlaw.cli.progress import left_to_do, progress_bars
 from batchlaw.cli.table import text_table
 from batchlaw.paper.reported import ENOUGH, LIMIT, PAPER_REPETITIONS, Figure
-from batchlaw.paper.run import FIGURE, Results, run, write
+from batchlaw.paper.run import FIGURE, Results, prepare, run, write
 from batchlaw.paper.setting import GRAD_BUDGETS, ONE_PASS_N, Setting
+from batchlaw.simulate import cores
+from batchlaw.sweep.store import Store
+from batchlaw.sweep.workers import worker_processes
+
+STORE = "paper.sqlite"
 
 
 def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
@@ -57,12 +63,13 @@ def reproduce(
     one_pass_n_values: Budgets = ONE_PASS_N,
     multipass_grad_budget_values: Budgets = GRAD_BUDGETS,
     grad_budget: Whole | None = None,
-    threads: Whole | None = None,
+    workers: Whole | None = None,
 ) -> int:
     """Run the paper's four experiments, write their files and figure, compare the figures.
 
-    The exit code is 1 where a figure does not agree. The budgets n and grad-budget are part of
-    the sweeps too.
+    Also writes paper.sqlite (the measured cells): run the same command again to go on where it
+    was stopped. The exit code is 1 where a figure does not agree. The budgets n and grad-budget
+    are part of the sweeps too.
 
     Parameters
     ----------
@@ -97,8 +104,8 @@ def reproduce(
     grad_budget
         Gradient budget of experiment 4 and of experiment 3's multi-pass half; l n / t by
         default.
-    threads
-        Threads for the simulation; all cores by default. Results do not depend on it.
+    workers
+        Processes, of one thread each; all cores by default. Results do not depend on it.
     """
     setting = Setting(
         d=d,
@@ -116,9 +123,14 @@ def reproduce(
         multipass_grad_budget_values=multipass_grad_budget_values,
         grad_budget=grad_budget,
     )
+    count = cores() if workers is None else _check.count("workers", workers)
     output = OutputDirectory(output_dir)
-    with progress_bars() as stages:
-        results = run(setting, threads=threads, stages=stages)
+    prepared = prepare(setting)
+    with Store(output_dir / STORE) as store:
+        todo = left_to_do(store, prepared.cells, "cells")
+        with worker_processes(count) as processes, progress_bars() as stage:
+            advance = stage("cells of the sweeps", todo) if stage else None
+            results = run(prepared, store, processes, advance=advance)
     written = write(results, output)
     print(_report(results))
     print(f"\n{len(written)} files in {output_dir}; figure: {output_dir / f'{FIGURE}.png'}")

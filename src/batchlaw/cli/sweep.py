@@ -5,7 +5,9 @@ from __future__ import annotations
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
+from itertools import islice
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -17,10 +19,11 @@ from batchlaw.cli.inputs import Flag, Whole
 from batchlaw.cli.progress import progress_bars
 from batchlaw.cli.table import text_table
 from batchlaw.simulate import cores
+from batchlaw.sweep import tidy
 from batchlaw.sweep.cell import solve
 from batchlaw.sweep.design import Design, parse_design, read_design
 from batchlaw.sweep.execute import Interrupted, Tally, execute
-from batchlaw.sweep.store import DONE, FAILED, NUMERICS, Store
+from batchlaw.sweep.store import DONE, FAILED, NUMERICS, Store, cell_key
 from batchlaw.sweep.timing import described, probes
 from batchlaw.sweep.workers import Workers, worker_processes, worker_threads
 
@@ -74,6 +77,8 @@ def sweep(
     design = read_design(grid)
     count = cores() if workers is None else _check.count("workers", workers)
     path = FOLDER / f"{grid.stem}{SUFFIX}" if store is None else store
+    if export is not None:
+        tidy.check_target(export)
     with Store(path) as results:
         results.note(_facts(design))
         try:
@@ -85,8 +90,6 @@ def sweep(
             return 130
         failed = _report(design, results, tally)
         if export is not None:
-            from batchlaw.sweep import tidy
-
             rows = tidy.export(results, design.cells, export, design.text)
             print(f"{rows} rows in {export}; units and provenance in {export.name}.json")
     return 1 if failed else 0
@@ -110,8 +113,7 @@ def status(*, store: StoreFile = None) -> int:
             missing = sum(1 for _ in results.missing(design.cells()))
             lines.append(("missing", str(missing), ""))
         print(text_table((str(path), "cells", "time of one core"), lines))
-        for reason, rows in _reasons(results).items():
-            print(f"failed, {rows} cells: {reason}")
+        _say_why(results.reasons())
     return 0
 
 
@@ -184,7 +186,10 @@ def _run(
     start = time.perf_counter()
     with progress_bars(plain=True) as stage:
         advance = stage("cells", left) if stage else None
-        rest = execute(results, design.cells(), solve, workers, advance=advance)
+        # What failed a moment ago is not tried again.
+        tried = {cell_key(cell) for cell in few}
+        others = (cell for cell in design.cells() if cell_key(cell) not in tried)
+        rest = execute(results, others, solve, workers, advance=advance, retry_failed=retry_failed)
     if rest.done + rest.failed:
         rate = (rest.done + rest.failed) / (time.perf_counter() - start)
         _say(f"{rest.done + rest.failed} cells at {rate:.3g} a second")
@@ -193,19 +198,25 @@ def _run(
 
 def _report(design: Design, results: Store, tally: Tally) -> bool:
     """Says what is there; whether any cell of the design failed."""
-    found = Counter(results.status(cell) for cell in design.cells())
+    found: Counter[str | None] = Counter()
+    reasons: Counter[str] = Counter()
+    for cell in design.cells():
+        status = results.status(cell)
+        found[status] += 1
+        if status == FAILED and (row := results.get(cell)) is not None:
+            reasons[row.result["reason"]] += 1
     print(
         f"{found[DONE]} of {len(design)} cells done, {found[FAILED]} failed, "
         f"{found[None]} missing; {tally.done + tally.failed} computed now: {results.path}"
     )
-    for reason, rows in _reasons(results).items():
-        print(f"failed, {rows} cells: {reason}")
+    _say_why(reasons.most_common())
     return found[FAILED] > 0
 
 
-def _reasons(results: Store) -> dict[str, int]:
-    """The commonest, with their numbers."""
-    return dict(list(results.reasons())[:SHOWN])
+def _say_why(reasons: Iterable[tuple[str, int]]) -> None:
+    """The commonest reasons, with the number of their cells."""
+    for reason, rows in islice(reasons, SHOWN):
+        print(f"failed, {rows} cells: {reason}")
 
 
 def _facts(design: Design) -> dict[str, str]:

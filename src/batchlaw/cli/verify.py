@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
+from batchlaw import _check
 from batchlaw._files import OutputDirectory
 from batchlaw.cli.inputs import Whole
-from batchlaw.cli.progress import progress_bars
+from batchlaw.cli.progress import left_to_do, progress_bars
 from batchlaw.cli.table import text_table
+from batchlaw.simulate import cores
+from batchlaw.sweep.store import Store
+from batchlaw.sweep.workers import worker_processes
 from batchlaw.verify.claim import CONFIRMED, CONTRADICTED, OPEN, OUTSIDE
 from batchlaw.verify.report import counts, write
-from batchlaw.verify.run import Row, run, tasks
+from batchlaw.verify.run import Row, run, task_cells
 from batchlaw.verify.setting import FULL, QUICK
 
+STORE = "verify.sqlite"
 SHORT = {
     CONFIRMED: "confirmed",
     OPEN: "not settled",
@@ -30,12 +34,13 @@ def verify(
     quick: bool = False,
     output_dir: Path = Path("results/verify"),
     family: Annotated[list[str] | None, Parameter(negative=())] = None,
-    threads: Whole | None = None,
+    workers: Whole | None = None,
 ) -> int:
     """Check the paper's statements with exact risks, and write the claims table and a report.
 
-    Writes claims.csv, claims.json, report.md and its figures. The exit code is 1 where a claim is
-    contradicted, or where the evidence would not reject a wrong law.
+    Writes claims.csv, claims.json, report.md and its figures, and verify.sqlite (every task):
+    run the same command again to go on where it was stopped. The exit code is 1 where a claim is
+    contradicted, where the evidence would not reject a wrong law, or where a task failed.
 
     Parameters
     ----------
@@ -46,17 +51,18 @@ def verify(
     family
         Only these families (repeat it): one-pass, influence, collapse, multi-pass, sketches,
         slips, outside, literature. All by default.
-    threads
-        Tasks that run at the same time; all cores by default. Results do not depend on it.
+    workers
+        Processes, of one thread each; all cores by default. Results do not depend on it.
     """
     size = QUICK if quick else FULL
+    cells = task_cells(size, family)
+    count = cores() if workers is None else _check.count("workers", workers)
     output = OutputDirectory(output_dir)
-    total = len(tasks(size, family))
-    start = time.perf_counter()
-    with progress_bars() as stage:
-        advance = stage("checks", total) if stage else None
-        rows = run(size, family, threads=threads, advance=advance)
-    seconds = time.perf_counter() - start
+    with Store(output_dir / STORE) as store:
+        todo = left_to_do(store, cells, "tasks")
+        with worker_processes(count) as processes, progress_bars() as stage:
+            advance = stage("tasks", todo) if stage else None
+            rows, seconds = run(cells, store, processes, advance=advance)
     written = write(rows, size, seconds, output)
     print(_report(rows))
     print(f"\n{len(written)} files in {output_dir}; report: {output_dir / 'report.md'}")

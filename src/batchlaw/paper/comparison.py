@@ -42,12 +42,12 @@ def _ratios(procedure: str, collapse: Collapse, budget: int) -> list[Comparison]
     rows = []
     for schedule in FAMILIES:
         row = collapse.sweep.index(budget, schedule)
-        ratio, error = collapse.measured.ratio(collapse.term, row, constant)
+        ratio, error = collapse.ratio(row, constant)
         rows.append(
             Comparison(
                 procedure=procedure,
                 schedule=schedule,
-                measured=float(collapse.values()[row]),
+                measured=float(collapse.measured[row]),
                 measured_ratio=ratio,
                 measured_ratio_se=error,
                 predicted_ratio=float(collapse.predictor[row] / collapse.predictor[constant]),

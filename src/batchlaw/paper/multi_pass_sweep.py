@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from batchlaw.allocation import effective_fluctuation, fluctuation_factors
 from batchlaw.exact.multi_pass import multi_pass_risk
-from batchlaw.paper.setting import Setting
+from batchlaw.paper.setting import Setting, cell_instance, instance_cell
 from batchlaw.paper.sweep import Collapse, Sweep
 from batchlaw.problem import Problem
-from batchlaw.simulate import Progress, simulate_multi_pass
+from batchlaw.simulate import leave_one_out, multi_pass_terms, refuse_divergence
+from batchlaw.sweep.arrays import pack, unpack
+from batchlaw.sweep.store import Cell
+
+NAME = "multi-pass"
+# Repetitions of a cell: about a second at the paper's size.
+BLOCK = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +29,7 @@ class MultiPassSweep(Collapse):
     samples: int
 
     def summary_rows(self) -> list[dict[str, object]]:
-        measured, errors = self.values(), self.standard_errors()
+        measured, errors = self.measured, self.standard_errors()
         return [
             {
                 "schedule": schedule,
@@ -50,27 +58,61 @@ class MultiPassSweep(Collapse):
         ]
 
 
-def run(
-    setting: Setting, problem: Problem, threads: int | None, progress: Progress | None
-) -> MultiPassSweep:
-    sweep = Sweep.build(
-        problem, setting.l, setting.gamma, setting.reuse_budgets, max_batch=setting.n
-    )
-    measured = simulate_multi_pass(
+def build(setting: Setting, problem: Problem) -> Sweep:
+    """All schedules of the experiment."""
+    return _build(problem, setting.l, setting.gamma, setting.reuse_budgets, setting.n)
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """One a block of repetitions.
+
+    Not one a budget: the schedules of a repetition draw their batches in turn from one stream.
+    """
+    fixed = instance_cell(setting) | {
+        "sweep": NAME,
+        "n": setting.n,
+        "l": setting.l,
+        "budgets": list(setting.reuse_budgets),
+    }
+    starts = range(0, setting.reps, BLOCK)
+    return [{**fixed, "start": at, "stop": min(at + BLOCK, setting.reps)} for at in starts]
+
+
+def compute(cell: Cell) -> dict[str, Any]:
+    """The fluctuation of every schedule in every repetition of a block."""
+    problem = cell_instance(cell)
+    sweep = _build(problem, cell["l"], cell["gamma"], tuple(cell["budgets"]), cell["n"])
+    terms = multi_pass_terms(
         problem,
         sweep.rates,
         sweep.flat,
-        samples=setting.n,
-        repetitions=setting.reps,
-        seed=setting.seed,
-        threads=threads,
-        progress=progress,
+        samples=cell["n"],
+        repetitions=range(cell["start"], cell["stop"]),
+        seed=cell["seed"],
+        threads=1,
     )
+    refuse_divergence("multi-pass SGD", terms["fluctuation"])
+    return {"fluctuation": pack(terms["fluctuation"])}
+
+
+def collect(
+    setting: Setting, problem: Problem, sweep: Sweep, results: Sequence[Mapping[str, Any]]
+) -> MultiPassSweep:
+    """The experiment, of the results of its cells."""
+    blocks = [unpack(result["fluctuation"]) for result in results]
+    measured, without = leave_one_out(np.concatenate(blocks, axis=1))
     return MultiPassSweep(
         sweep=sweep,
         term="fluctuation",
         predictor=np.asarray(effective_fluctuation(sweep.kappa, sweep.flat, setting.n)),
         measured=measured,
+        without=without,
         exact=multi_pass_risk(problem, sweep.rates, sweep.flat, samples=setting.n),
         samples=setting.n,
     )
+
+
+def _build(
+    problem: Problem, steps: int, gamma: float, budgets: tuple[int, ...], samples: int
+) -> Sweep:
+    return Sweep.build(problem, steps, gamma, budgets, max_batch=samples)

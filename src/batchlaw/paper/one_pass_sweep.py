@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from batchlaw.allocation import effective_batch
 from batchlaw.exact.one_pass import one_pass_risk
-from batchlaw.paper.setting import Setting
+from batchlaw.paper.setting import Setting, cell_instance, instance_cell
 from batchlaw.paper.sweep import Collapse, Sweep
 from batchlaw.problem import Problem
-from batchlaw.simulate import Progress, simulate_one_pass
+from batchlaw.simulate import simulate_one_pass
+from batchlaw.sweep.arrays import pack, unpack
+from batchlaw.sweep.store import Cell
+
+NAME = "one-pass"
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +25,7 @@ class OnePassSweep(Collapse):
     """The measured sweep with the exact variance of the same schedules beside it."""
 
     def summary_rows(self) -> list[dict[str, object]]:
-        measured, errors = self.values(), self.standard_errors()
+        measured, errors = self.measured, self.standard_errors()
         return [
             {
                 "schedule": schedule,
@@ -42,23 +48,42 @@ class OnePassSweep(Collapse):
         ]
 
 
-def run(
-    setting: Setting, problem: Problem, threads: int | None, progress: Progress | None
-) -> OnePassSweep:
-    sweep = Sweep.build(problem, setting.t, setting.gamma, setting.one_pass_budgets)
-    measured = simulate_one_pass(
+def build(setting: Setting, problem: Problem) -> Sweep:
+    """All schedules of the experiment."""
+    return Sweep.build(problem, setting.t, setting.gamma, setting.one_pass_budgets)
+
+
+def cells(setting: Setting) -> list[Cell]:
+    """One a budget: a schedule's numbers do not depend on the others."""
+    fixed = instance_cell(setting) | {"sweep": NAME, "t": setting.t, "reps": setting.reps}
+    return [{**fixed, "budget": budget} for budget in setting.one_pass_budgets]
+
+
+def compute(cell: Cell) -> dict[str, Any]:
+    """The measured variance of a budget's schedules, and without each repetition."""
+    problem = cell_instance(cell)
+    sweep = Sweep.build(problem, cell["t"], cell["gamma"], (cell["budget"],))
+    risk = simulate_one_pass(
         problem,
         sweep.rates,
         sweep.flat,
-        repetitions=setting.reps,
-        seed=setting.seed,
-        threads=threads,
-        progress=progress,
+        repetitions=cell["reps"],
+        seed=cell["seed"],
+        threads=1,
     )
+    return {
+        "measured": pack(np.asarray(risk.variance)),
+        "without": pack(risk.leave_one_out["variance"]),
+    }
+
+
+def collect(problem: Problem, sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> OnePassSweep:
+    """The experiment, of the results of its cells."""
     return OnePassSweep(
         sweep=sweep,
         term="variance",
         predictor=1.0 / np.asarray(effective_batch(sweep.kappa, sweep.flat)),
-        measured=measured,
+        measured=np.concatenate([unpack(result["measured"]) for result in results]),
+        without=np.concatenate([unpack(result["without"]) for result in results]),
         exact=one_pass_risk(problem, sweep.rates, sweep.flat),
     )

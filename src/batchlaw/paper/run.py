@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -20,12 +21,18 @@ from batchlaw.paper.one_pass_sweep import OnePassSweep
 from batchlaw.paper.profile import Profile, profile
 from batchlaw.paper.reported import Figure, figures
 from batchlaw.paper.setting import Setting
+from batchlaw.paper.sweep import Sweep
 from batchlaw.problem import Problem
+from batchlaw.sweep.execute import execute
+from batchlaw.sweep.store import FAILED, Cell, Store
+from batchlaw.sweep.workers import Workers
 
 FIGURE = "dynamic_experiments"
 
-# Called with the name of a stage and its repetitions; gives what counts finished ones.
-Stages = Callable[[str, int], Callable[[int], None]]
+COMPUTE = {
+    one_pass_sweep.NAME: one_pass_sweep.compute,
+    multi_pass_sweep.NAME: multi_pass_sweep.compute,
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,19 +46,66 @@ class Results:
     figures: list[Figure]
 
 
-def run(setting: Setting, *, threads: int | None = None, stages: Stages | None = None) -> Results:
-    """Compute everything; writes nothing."""
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """All but the measurements: what can't be run is refused before anything is written."""
+
+    setting: Setting
+    problem: Problem
+    one_pass: Sweep
+    multi_pass: Sweep
+    cells: list[Cell]
+
+
+def prepare(setting: Setting) -> Prepared:
+    """Draw the instance, and lay out the sweeps and their cells."""
     problem = setting.problem()
+    return Prepared(
+        setting,
+        problem,
+        one_pass_sweep.build(setting, problem),
+        multi_pass_sweep.build(setting, problem),
+        # The longer ones first, so that no worker is left with one at the end.
+        [*multi_pass_sweep.cells(setting), *one_pass_sweep.cells(setting)],
+    )
 
-    def stage(name: str) -> Callable[[int], None] | None:
-        return stages(name, setting.reps) if stages else None
 
-    one_pass = one_pass_sweep.run(setting, problem, threads, stage("one-pass sweep"))
-    multi_pass = multi_pass_sweep.run(setting, problem, threads, stage("multi-pass sweep"))
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """The result of a cell, from the cell alone."""
+    return COMPUTE[cell["sweep"]](cell)
+
+
+def run(
+    prepared: Prepared,
+    store: Store,
+    workers: Workers,
+    *,
+    advance: Callable[[int], None] | None = None,
+) -> Results:
+    """Measure what the store does not have, and put all together; writes no other file."""
+    setting, problem, cells = prepared.setting, prepared.problem, prepared.cells
+    execute(store, cells, run_cell, workers, advance=advance, retry_failed=True, largest=1)
+    found = {name: _results(store, cells, name) for name in COMPUTE}
+    one_pass = one_pass_sweep.collect(problem, prepared.one_pass, found[one_pass_sweep.NAME])
+    multi_pass = multi_pass_sweep.collect(
+        setting, problem, prepared.multi_pass, found[multi_pass_sweep.NAME]
+    )
     comparisons = compare(setting, one_pass, multi_pass)
     shape = profile(setting, multi_pass)
     table = figures(setting, comparisons, shape)
     return Results(setting, problem, one_pass, multi_pass, comparisons, shape, table)
+
+
+def _results(store: Store, cells: Sequence[Cell], sweep: str) -> list[dict[str, Any]]:
+    """Of one sweep, in order; OSError where a cell failed, which the next run tries again."""
+    ours = [cell for cell in cells if cell["sweep"] == sweep]
+    stored = [row for row in map(store.get, ours) if row is not None]
+    if failed := [row for row in stored if row.status == FAILED]:
+        raise OSError(
+            f"{len(failed)} of {len(ours)} cells of the {sweep} sweep failed: "
+            f"{failed[0].result['reason']}"
+        )
+    return [row.result for row in stored]
 
 
 def write(results: Results, output: OutputDirectory) -> list[Path]:

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import lru_cache
 
 from batchlaw import _check
 from batchlaw.problem import Problem
+from batchlaw.sweep.store import Cell, code_digest
+from batchlaw.sweep.workers import one_blas_thread
 
+# Rises when the same cell would mean other numbers.
+VERSION = 1
+# What the instance depends on.
+INSTANCE = ("seed", "d", "m", "a", "b", "sigma")
 ONE_PASS_N = (96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480, 512)
 GRAD_BUDGETS = (512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096)
 
@@ -100,7 +107,25 @@ class Setting:
         return changed
 
     def problem(self) -> Problem:
-        return Problem.paper(self.seed, self.d, self.m, self.a, self.b, self.sigma)
+        return _instance(*(getattr(self, name) for name in INSTANCE))
+
+
+def instance_cell(setting: Setting) -> dict[str, object]:
+    """What every cell of the paper's sweeps holds."""
+    numbers = {name: getattr(setting, name) for name in (*INSTANCE, "gamma")}
+    return {"paper": VERSION, "code": code_digest(), **numbers}
+
+
+def cell_instance(cell: Cell) -> Problem:
+    """The instance of a cell."""
+    return _instance(*(cell[name] for name in INSTANCE))
+
+
+@lru_cache(maxsize=1)
+def _instance(seed: int, d: int, m: int, a: float, b: float, sigma: float) -> Problem:
+    """The same bits here as in a worker: large products depend on the number of threads."""
+    with one_blas_thread():
+        return Problem.paper(seed, d, m, a, b, sigma)
 
 
 def _at_least_one_each(name: str, budgets: tuple[int, ...], updates: int) -> None:

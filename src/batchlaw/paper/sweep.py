@@ -62,21 +62,25 @@ class Collapse:
     """A measured sweep, and the summary of its schedules that should explain it.
 
     ``predictor`` is 1/B_eff (one pass) or rho_eff (multi-pass); the law says that the
-    ``term`` of the risk is proportional to it. ``exact`` holds the expectations of the same
-    schedules, without Monte Carlo.
+    ``term`` of the risk is proportional to it. ``measured`` is that term of every schedule, and
+    ``without``, (schedules, repetitions), the same without each repetition in turn. ``exact``
+    holds the expectations of the same schedules, without Monte Carlo.
     """
 
     sweep: Sweep
     term: str
     predictor: FloatArray
-    measured: Risk
+    measured: FloatArray
+    without: FloatArray
     exact: Risk
 
-    def values(self) -> FloatArray:
-        return np.asarray(getattr(self.measured, self.term))
-
     def standard_errors(self) -> FloatArray:
-        return np.asarray(self.measured.standard_error(self.term))
+        return jackknife(self.without)
+
+    def ratio(self, row: int, reference: int) -> tuple[float, float]:
+        """One schedule's measured term over another's, with its standard error: they share data."""
+        ratio = float(self.measured[row] / self.measured[reference])
+        return ratio, float(jackknife(self.without[row] / self.without[reference]))
 
     def multiple(self) -> tuple[float, float]:
         """The one fitted multiple of the predictor, with its standard error.
@@ -84,10 +88,10 @@ class Collapse:
         Least squares on the logarithms, so every point counts alike. Points of a
         repetition share data; the jackknife over repetitions accounts for it.
         """
-        fit = np.exp(np.mean(np.log(self.values() / self.predictor)))
-        replicates = self.measured.leave_one_out[self.term] / self.predictor[:, None]
+        fit = np.exp(np.mean(np.log(self.measured / self.predictor)))
+        replicates = self.without / self.predictor[:, None]
         return float(fit), float(jackknife(np.exp(np.mean(np.log(replicates), axis=0))))
 
     def spread(self) -> float:
         """Root mean square of log(measured / fitted): how far points lie off the line."""
-        return float(np.std(np.log(self.values() / self.predictor)))
+        return float(np.std(np.log(self.measured / self.predictor)))

@@ -26,14 +26,19 @@ RC: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8,
     "pdf.fonttype": 42,
+    # Names inside an SVG file: the same at every writing.
+    "svg.hashsalt": "batchlaw",
 }
 
 
 def save(figure: Figure, path: Path) -> None:
-    """Write PNG or PDF, the same bytes for the same figure."""
+    """Write PNG, PDF or SVG, the same bytes for the same figure."""
     metadata: dict[str, dict[str, Any]] = {
         ".png": {"Software": None},
         ".pdf": {"CreationDate": None, "ModDate": None, "Producer": None, "Creator": None},
+        ".svg": {"Date": None, "Creator": None},
     }
+    if path.suffix not in metadata:
+        raise ValueError(f"a picture must be a .png, .pdf or .svg file, got {path.name!r}")
     with matplotlib.rc_context(RC):
         figure.savefig(path, dpi=150, metadata=metadata[path.suffix])

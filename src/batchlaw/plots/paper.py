@@ -49,7 +49,7 @@ def paper_figure(
 
 
 def _collapse_panel(axes: Axes, collapse: Collapse, x: np.ndarray, law: str) -> None:
-    values, errors = collapse.values(), collapse.standard_errors()
+    values, errors = collapse.measured, collapse.standard_errors()
     multiple, error = collapse.multiple()
     order = np.argsort(x)
     name = {"c / B_eff": r"$c\,/B_\mathrm{eff}$", "c rho_eff": r"$c\,\rho_\mathrm{eff}$"}[law]

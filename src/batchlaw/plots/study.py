@@ -6,12 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 
 import matplotlib
+import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
 from batchlaw.plots.common import CYCLE, RC
 
 COLUMNS = 3
+# The axes of noise ratios.
+NOISE = (0.1, 20.0)
 
 
 def study_losses_figure(panels: Mapping[str, Sequence[tuple[str, float, float]]]) -> Figure:
@@ -35,27 +38,37 @@ def study_losses_figure(panels: Mapping[str, Sequence[tuple[str, float, float]]]
 
 
 def study_noise_figure(points: Sequence[tuple[str, float, float, float]]) -> Figure:
-    """(task, predicted, measured, upper end) of noise ratios, on the diagonal where they agree."""
+    """(task, predicted, measured, upper end) of noise ratios, on the diagonal where they agree.
+
+    Ratios beyond the axes are at their ends, as triangles.
+    """
+    low, high = NOISE
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(5.4, 5.0), layout="constrained")
         axes = figure.subplots()
         tasks = list(dict.fromkeys(point[0] for point in points))
         for task in tasks:
-            mine = [point for point in points if point[0] == task]
+            colour = CYCLE[tasks.index(task) % len(CYCLE)]
+            mine = np.array([point[1:] for point in points if point[0] == task])
+            predicted, measured, upper = mine.T
+            out = (measured < low) | (measured > high)
+            reach = np.minimum(upper - measured, 0.9 * measured)[~out]
             axes.errorbar(
-                [point[1] for point in mine],
-                [point[2] for point in mine],
-                yerr=[point[3] - point[2] for point in mine],
+                predicted[~out],
+                measured[~out],
+                yerr=reach,
                 fmt="o",
                 markersize=4,
                 capsize=2,
-                color=CYCLE[tasks.index(task) % len(CYCLE)],
+                color=colour,
                 label=task,
             )
-        # Ratios of models whose runs barely differ have intervals that would hide the others.
-        top = 1.1 * max([1.0, *(max(point[1], point[2]) for point in points)])
-        axes.plot([0.0, top], [0.0, top], color="#999999", linewidth=0.8)
-        axes.set(xlim=(0.0, top), ylim=(min([0.0, *(point[2] for point in points)]), top))
+            ends = np.clip(measured[out], 1.05 * low, high / 1.05)
+            axes.plot(predicted[out], ends, "^", markersize=5, color=colour)
+        axes.plot(NOISE, NOISE, color="#999999", linewidth=0.8)
+        axes.set(xscale="log", yscale="log", xlim=NOISE, ylim=NOISE)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.set(xlabel="predicted noise over constant's", ylabel="measured (95 %)")
         if tasks:
             axes.legend()

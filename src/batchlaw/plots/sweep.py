@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from batchlaw.plots.common import CYCLE, RC
 
@@ -14,6 +15,9 @@ if TYPE_CHECKING:
 
 # Values that span this factor are drawn on a logarithmic axis.
 WIDE = 20.0
+# Entries of the legend in a column.
+COLUMN = 24
+MARKS = "os^Dv<>P"
 
 
 def sweep_figure(curves: Curves) -> Figure:
@@ -21,20 +25,19 @@ def sweep_figure(curves: Curves) -> Figure:
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         axes = figure.subplots()
-        labels = list(dict.fromkeys(line.label for line in curves.lines))
-        joined = any(len(set(line.x)) == len(line.x) > 1 for line in curves.lines)
+        colours = _colours(list(dict.fromkeys(line.label for line in curves.lines)))
+        markers = _markers(list(dict.fromkeys(line.rest for line in curves.lines)))
         for line in curves.lines:
             axes.errorbar(
                 line.x,
                 line.y,
                 yerr=line.errors or None,
-                color=CYCLE[labels.index(line.label) % len(CYCLE)],
-                marker="o",
+                color=colours[line.label],
+                marker=markers.get(line.rest, "o"),
                 markersize=3,
-                linewidth=1.0 if joined else 0.0,
+                linewidth=1.0 if curves.joined else 0.0,
                 elinewidth=0.8,
                 capsize=2,
-                label=line.label,
             )
         axes.set(xlabel=curves.x, ylabel=curves.y)
         for kind, values in (
@@ -43,8 +46,30 @@ def sweep_figure(curves: Curves) -> Figure:
         ):
             if min(values) > 0.0 and max(values) > WIDE * min(values):
                 getattr(axes, f"set_{kind}scale")("log")
+        entries: list[tuple[str, dict[str, Any]]] = []
         if curves.by is not None:
-            handles, names = axes.get_legend_handles_labels()
-            first = dict(reversed(list(zip(names, handles, strict=True))))
-            axes.legend([first[name] for name in labels], labels, title=curves.by.replace("_", " "))
+            entries += [(name, {"color": colour}) for name, colour in colours.items()]
+        entries += [(name, {"color": "0.4", "marker": mark}) for name, mark in markers.items()]
+        if entries:
+            # Beside the axes: among many lines there is no room for it.
+            figure.legend(
+                [Line2D([], [], markersize=4, linewidth=1.0, **look) for _, look in entries],
+                [name for name, _ in entries],
+                title=curves.by.replace("_", " ") if curves.by else None,
+                loc="outside right upper",
+                ncols=1 + (len(entries) - 1) // COLUMN,
+            )
     return figure
+
+
+def _markers(rests: list[str]) -> dict[str, str]:
+    """One for each combination of the other parameters, where there are a few."""
+    return dict(zip(rests, MARKS, strict=False)) if 1 < len(rests) <= len(MARKS) else {}
+
+
+def _colours(labels: list[str]) -> dict[str, Any]:
+    """Distinct ones for a few labels, shades in order for many."""
+    if len(labels) <= len(CYCLE):
+        return dict(zip(labels, CYCLE, strict=False))
+    shade = matplotlib.colormaps["viridis"]
+    return {label: shade(k / (len(labels) - 1)) for k, label in enumerate(labels)}

@@ -90,9 +90,7 @@ def full_groups() -> list[Group]:
             for optimizer, rates in itertools.product(OPTIMIZERS, RATES)
             if (optimizer, rates) != ("sgd", "wsd")
         ]
-    text = make_group("transformer", "adamw", "cosine", 8)
-    # Its best rate under a cosine is twice as large.
-    groups += [replace(text, peaks=tuple(2.0 * peak for peak in text.peaks))]
+    groups += [make_group("transformer", "adamw", "cosine", 8)]
     return groups + [make_group("transformer", name, "wsd", 5) for name in ("momentum", "sgd")]
 
 

@@ -11,7 +11,7 @@ from batchlaw import plots
 from batchlaw._files import OutputDirectory
 from batchlaw.study.plan import StudyPlan
 from batchlaw.study.schedules import CONSTANT, ORACLE, RATE, SCHEDULES, STAGES
-from batchlaw.study.setting import Group, left_out
+from batchlaw.study.setting import REGRESSION, TASKS, Group, left_out
 from batchlaw.study.statistics import Compared, Interval, compare, ratios_by_rate, versus
 from batchlaw.sweep.store import DONE, Store, Stored
 from batchlaw.sweep.timing import described
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 INTRODUCTION = """\
 All schedules of a row take the same number of updates and of samples. Differences are of validation
 loss to the constant batch at its best rate, paired by seed (same start, same order of samples),
-with 95 % intervals of Student's t over seeds; below zero is better. *Tuned*: each schedule at the
-peak rate of the grid that is best for it; otherwise all are at constant's best. `^` marks a tuned
-rate at an end of the grid. A noise ratio is the noise in the final training loss over that of the
-constant batch.
+with 95 % intervals of Student's t over seeds; below zero is better. *Tuned*: each schedule, and
+constant too, at the peak rate of the grid that the other seeds find best for it; otherwise all are
+at constant's best. `^` marks a tuned rate at an end of the grid. A noise ratio is the noise in the
+final training loss over that of the constant batch.
 """
 Found = list[tuple[Group, list[Compared]]]
 
@@ -57,7 +57,8 @@ def markdown(
     plan: StudyPlan, found: Found, rows: Sequence[Stored], store: Store, figures: list[str]
 ) -> str:
     lines = [f"# Batch schedules in training ({'quick' if plan.asked['quick'] else 'full'} study)"]
-    lines += ["", _facts(plan, rows), "", INTRODUCTION, *glance(found)]
+    lines += ["", _facts(plan, rows), "", INTRODUCTION, *verdicts(found)]
+    lines += ["", "## Every comparison", "", *glance(found)]
     lines += ["", "## Against batches like the rate", "", *rule_table(found, rows)]
     lines += ["", "## Where the predicted noise ratio fails", "", *failures(found)]
     lines += ["", "## The oracle's noise ratio at every rate", "", *rates_table(found, rows, store)]
@@ -103,11 +104,35 @@ def glance(found: Found) -> list[str]:
             continue
         cells = [_tuned(by.get(name)) for name in others]
         lines.append((group.name, f"{by[CONSTANT].loss:.4f}", *cells))
-    verdict = ["better / worse / can't tell", ""]
-    for name in others:
-        sides = [e.tuned_difference.side for _, c in found for e in c if e.schedule == name]
-        verdict.append(" / ".join(str(sides.count(side)) for side in (-1, 1, 0)))
-    return _table(("task, optimizer, rates", "constant", *others), [*lines, verdict])
+    return _table(("task, optimizer, rates", "constant", *others), lines)
+
+
+def verdicts(found: Found) -> list[str]:
+    """How often each schedule is better than constant, worse, or neither, each tuned."""
+    others = [name for name in SCHEDULES if name != CONSTANT]
+    kinds: dict[tuple[str, str], list[Compared]] = {}
+    for group, compared in found:
+        if compared:
+            kinds.setdefault((_kind(group.task), group.rates), []).extend(compared)
+    lines = [
+        (*kind, *(_counted(compared, name) for name in others)) for kind, compared in kinds.items()
+    ]
+    every = [each for compared in kinds.values() for each in compared]
+    total = ("all", "", *(_counted(every, name) for name in others))
+    header = ("task", "rates: better / worse / can't tell", *others)
+    return _table(header, [*sorted(lines), total])
+
+
+def _kind(task: str) -> str:
+    if TASKS[task].kind == REGRESSION:
+        return "linear regression"
+    return "transformer" if task == "transformer" else "models on digits"
+
+
+def _counted(compared: Sequence[Compared], name: str) -> str:
+    sides = [e.tuned_difference for e in compared if e.schedule == name]
+    known = [interval.side for interval in sides if math.isfinite(interval.mean)]
+    return " / ".join(str(known.count(side)) for side in (-1, 1, 0))
 
 
 def rule_table(found: Found, rows: Sequence[Stored]) -> list[str]:

@@ -11,7 +11,16 @@ import numpy as np
 
 from batchlaw import _check
 from batchlaw._check import FloatArray
-from batchlaw.choices import DRAWN, PARTS, BatchChoice, ProblemChoice, RateChoice, SolverChoice
+from batchlaw.allocation import FAMILIES, METHODS
+from batchlaw.choices import (
+    DRAWN,
+    PARTS,
+    SHAPES,
+    BatchChoice,
+    ProblemChoice,
+    RateChoice,
+    SolverChoice,
+)
 from batchlaw.problem import KINDS, Problem
 
 # Sections of a grid, and what each is made of.
@@ -20,6 +29,12 @@ CHOICES: dict[str, Any] = {
     "rates": RateChoice,
     "batches": BatchChoice,
     "solver": SolverChoice,
+}
+# A cell says all that its result depends on, which the name of a file does not.
+NAMES = {
+    "problem": (*DRAWN, *KINDS),
+    "rates": ("wsd", *SHAPES, "constant"),
+    "batches": (*FAMILIES, *METHODS),
 }
 EXACT, SIMULATED = SOLVERS = ("exact", "simulated")
 # What a sweep adds to the solver: which one, and the draws of the simulated one.
@@ -47,10 +62,10 @@ def prepare(cell: Mapping[str, Any]) -> Prepared:
         for name in ("repetitions", "data_seed"):
             if name in cell:
                 raise ValueError(f"the exact solver has no use for {name}")
+    else:
+        solver.check_simulated()
     gamma = _part(cell, RateChoice).build()
     batches = _part(cell, BatchChoice)
-    if "," in batches.batches:
-        raise ValueError(f"a cell has one schedule of batches, got {batches.batches!r}")
     problem = _problem(_part(cell, ProblemChoice))
     kappa = solver.influence(problem, gamma)
     sizes: list[FloatArray] = []
@@ -78,8 +93,11 @@ def solve(cell: Mapping[str, Any]) -> dict[str, float]:
         cell.get("data_seed", DATA_SEED),
     )
     for part in parts:
+        # One pass is simulated without its two sources of variance.
+        if getattr(risk, part) is None:
+            continue
         out[part] = _number(getattr(risk, part))
-        if part in risk.leave_one_out:
+        if part == "total" or part in risk.leave_one_out:
             out[f"{part}_se"] = _number(risk.standard_error(part))
     return out
 
@@ -92,8 +110,8 @@ def _part(cell: Mapping[str, Any], kind: Any) -> Any:
         given["m"] = np.inf
     if kind is BatchChoice:
         given.setdefault("batches", "oracle")
-    if kind is ProblemChoice:
-        _check.choice("problem", given.get("problem", "paper"), (*DRAWN, *KINDS))
+    for name in NAMES.keys() & given.keys():
+        _check.choice(name, given[name], NAMES[name])
     return kind(**given)
 
 

@@ -10,15 +10,19 @@ from batchlaw.sweep.design import Design
 from batchlaw.sweep.store import DONE, Store
 from batchlaw.sweep.tidy import STATUS, records, unit
 
-# More lines than these can't be told apart.
-MOST = 500
+# More lines than these can't be told apart, and more colours neither.
+MOST, COLOURS = 500, 48
 
 
 @dataclass(frozen=True)
 class Line:
-    """Points in the order of x; ``errors`` are standard errors, or empty."""
+    """Points in the order of x; ``errors`` are standard errors, or empty.
+
+    ``label`` is the value of what lines are coloured by, ``rest`` says the other parameters.
+    """
 
     label: str
+    rest: str
     x: list[float]
     y: list[float]
     errors: list[float]
@@ -26,12 +30,13 @@ class Line:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines with the names of their axes."""
+    """Lines with the names of their axes; points alone where they are not ``joined``."""
 
     x: str
     y: str
     by: str | None
     lines: list[Line]
+    joined: bool
 
 
 def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curves:
@@ -46,23 +51,32 @@ def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curv
     numbers = [row for row in found if _number(row.get(x)) and _number(row.get(y))]
     if not numbers:
         raise ValueError(f"{x} and {y} must be numbers in the same cells")
-    # In a random design no two points share the other parameters: one line for all of them.
-    others = [name for name in design.axes if name not in (x, by)] if design.on_grid else []
+    # Of a random design, or against a result, no two points share the other parameters.
+    joined = design.on_grid and x in design.axes
+    others = [name for name in design.axes if name not in (x, by)] if joined else []
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in numbers:
         group = (row.get(by) if by else "", *(row.get(name) for name in others))
         groups.setdefault(group, []).append(row)
     if len(groups) > MOST:
         raise ValueError(f"at most {MOST} lines can be drawn, this would be {len(groups)}")
-    lines = [_line(str(group[0]), rows, x, y) for group, rows in groups.items()]
-    return Curves(_title(x), _title(y), by, lines)
+    colours = len({group[0] for group in groups})
+    if colours > COLOURS:
+        raise ValueError(f"--by must have at most {COLOURS} values, {by} has {colours}")
+    lines = []
+    for (value, *rest), rows in groups.items():
+        pairs = zip(others, rest, strict=True)
+        said = ", ".join(f"{name.replace('_', ' ')} {_said(other)}" for name, other in pairs)
+        lines.append(_line(_said(value), said, rows, x, y))
+    return Curves(_title(x), _title(y), by, lines, joined)
 
 
-def _line(label: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
+def _line(label: str, rest: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
     rows = sorted(rows, key=lambda row: row[x])
     errors = [row[f"{y}_se"] for row in rows if f"{y}_se" in row]
     return Line(
         label,
+        rest,
         [float(row[x]) for row in rows],
         [float(row[y]) for row in rows],
         errors if len(errors) == len(rows) else [],
@@ -71,6 +85,10 @@ def _line(label: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
 
 def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _said(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _title(name: str) -> str:

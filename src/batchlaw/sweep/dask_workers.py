@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
-from batchlaw.sweep.workers import THREADS, Workers, one_blas_thread
+from batchlaw.sweep.workers import THREADS, Workers, one_blas_thread, starting_workers
 
 LOCAL = "local"
 # Seconds to wait for the scheduler, and for the first worker.
@@ -30,19 +30,25 @@ def dask_workers(address: str, count: int) -> Iterator[Workers]:
     cluster: Any = nullcontext(address)
     with dask.config.set(settings):
         if address == LOCAL:
-            cluster = LocalCluster(  # type: ignore[no-untyped-call]
-                n_workers=count,
-                threads_per_worker=1,
-                dashboard_address=None,
-                env=dict.fromkeys(THREADS, "1"),
-            )
+            with starting_workers():
+                cluster = LocalCluster(  # type: ignore[no-untyped-call]
+                    n_workers=count,
+                    threads_per_worker=1,
+                    dashboard_address=None,
+                    env=dict.fromkeys(THREADS, "1"),
+                )
         with cluster as found, _client(Client, found, address) as client:
             client.register_plugin(_one_thread_plugin())
             yield Workers(client.get_executor(pure=False), lambda: _threads(client))
 
 
 def _client(kind: Any, found: Any, address: str) -> Any:
+    from distributed.comm.addressing import get_address_host_port
+
     try:
+        if address != LOCAL:
+            # A client that was given no address leaves a thread that complains at the end.
+            get_address_host_port(address)
         client = kind(found, timeout=REACH, set_as_default=False)
     except (OSError, ValueError) as error:
         raise ValueError(

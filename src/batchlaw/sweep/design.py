@@ -49,6 +49,8 @@ class Range:
             value = self.low * (self.high / self.low) ** share
         else:
             value = self.low + (self.high - self.low) * share
+        # Rounding may step over the end: 0.1 * (0.3 / 0.1) > 0.3.
+        value = self.high if share == 1.0 else min(max(value, self.low), self.high)
         return round(value) if self.whole else value
 
 
@@ -94,7 +96,8 @@ class Design:
             rng = np.random.default_rng(self.seed)
             draw = lambda n: rng.random((n, dimension))  # noqa: E731
         for start in range(0, self.count, BLOCK):
-            yield from draw(min(BLOCK, self.count - start))
+            # Whole blocks: Sobol points are balanced by powers of two.
+            yield from draw(BLOCK)[: self.count - start]
 
 
 def read_design(path: Path) -> Design:
@@ -133,18 +136,20 @@ def _design(sections: dict[str, Any], text: str) -> Design:
     axes: dict[str, Axis] = {}
     fixed: dict[str, Any] = {}
     for name, (section, value) in given.items():
-        label, hint = f"{section}.{name}", parameters(section)[name]
+        label = f"{section}.{'kind' if name == section else name}"
+        hint = parameters(section)[name]
         if isinstance(value, list):
             if not value:
                 raise ValueError(f"{label} must have at least one value, got none")
-            axes[name] = Values(tuple(_value(label, each, hint) for each in value))
+            values = tuple(_value(label, each, hint) for each in value)
+            # By type too: a warmup of 1 is a step, of 1.0 a share.
+            if len({(type(each), each) for each in values}) < len(values):
+                raise ValueError(f"{label} must not have the same value twice")
+            axes[name] = Values(values)
         elif isinstance(value, dict):
             axes[name] = _range(label, value, hint, kind)
         else:
             fixed[name] = _value(label, value, hint)
-    for name, axis in axes.items():
-        if isinstance(axis, Values) and len(set(axis.values)) < len(axis.values):
-            raise ValueError(f"{name} must not have the same value twice")
     if kind == GRID:
         for name in ("count", "seed"):
             if name in plan:
@@ -209,14 +214,16 @@ def _range(label: str, given: dict[str, Any], hint: Any, kind: str) -> Axis:
     """{from, to, count, scale}: so many values for a grid, an interval for the other designs."""
     for key in given:
         _check.choice(f"{label} of a range", key, RANGE)
-    ends = [_value(f"{label}.{key}", given.get(key), hint) for key in ("from", "to")]
+    if not given.keys() >= {"from", "to"}:
+        raise ValueError(f"{label} must have from and to, got {given!r}")
+    ends = [_value(label, given[key], hint) for key in ("from", "to")]
     if any(isinstance(end, str | bool) for end in ends) or not ends[0] < ends[1]:
         raise ValueError(f"{label} must have from < to, both numbers, got {given!r}")
     scale = _check.choice(f"{label}.scale", given.get("scale", "linear"), SCALES)
     if scale == "log" and ends[0] <= 0:
         raise ValueError(f"{label} must be positive to have a log scale, got {ends[0]!r}")
-    whole = int in (get_args(hint) or (hint,)) and float not in get_args(hint)
-    axis = Range(float(ends[0]), float(ends[1]), scale, whole or label == "problem.m")
+    whole = all(isinstance(end, int) for end in ends)
+    axis = Range(float(ends[0]), float(ends[1]), scale, whole)
     if kind != GRID:
         if "count" in given:
             raise ValueError(f"{label}.count is for grids; a {kind} design has one count for all")

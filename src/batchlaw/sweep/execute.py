@@ -6,13 +6,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from batchlaw.sweep.store import Cell, Outcome, Store
+from batchlaw.sweep.store import Cell, Outcome, Store, cell_key
 from batchlaw.sweep.workers import Workers
 
 Compute = Callable[[Cell], dict[str, Any]]
@@ -50,6 +50,7 @@ def execute(
     *,
     advance: Progress | None = None,
     retry_failed: bool = False,
+    largest: int = LARGEST,
 ) -> Tally:
     """Compute the cells that the store does not have.
 
@@ -60,12 +61,15 @@ def execute(
     ----------
     compute
         From a cell to its result; importable by name, so that any worker can call it. A
-        ValueError, RuntimeError or ArithmeticError is the cell's failure and is stored.
+        ValueError, RuntimeError, ArithmeticError or MemoryError is the cell's failure and is
+        stored.
     advance
         Called with the number of cells just stored.
+    largest
+        Cells that one worker gets at a time, at most: 1 where some take much longer than others.
     """
     with _asked_to_stop() as stop:
-        run = _Run(store, compute, workers, advance, stop)
+        run = _Run(store, compute, workers, advance, largest, stop)
         return run.all(store.missing(cells, retry_failed=retry_failed))
 
 
@@ -75,14 +79,18 @@ class _Run:
     compute: Compute
     workers: Workers
     advance: Progress | None
+    largest: int
     stop: threading.Event
     tally: Tally = field(default_factory=Tally)
     # Seconds of a cell, lately.
     each: float = TASK
     running: dict[Future[list[Outcome]], list[Cell]] = field(default_factory=dict)
+    # Keys of what is running: a random design may draw a cell twice.
+    at_work: set[str] = field(default_factory=set)
 
     def all(self, todo: Iterator[Cell]) -> Tally:
         try:
+            todo = self._fresh(todo)
             while True:
                 if not self.stop.is_set():
                     self._hand_out(todo)
@@ -91,6 +99,8 @@ class _Run:
                 self._keep(wait(self.running, return_when=FIRST_COMPLETED).done)
         except BrokenExecutor:
             raise OSError("a worker died; run the same command again to continue") from None
+        except CancelledError:
+            raise OSError("the cluster is gone; run the same command again to continue") from None
         if self.stop.is_set():
             raise Interrupted
         return self.tally
@@ -102,12 +112,19 @@ class _Run:
                 return
             self._submit(cells)
 
+    def _fresh(self, todo: Iterator[Cell]) -> Iterator[Cell]:
+        for cell in todo:
+            key = cell_key(cell)
+            if key not in self.at_work:
+                self.at_work.add(key)
+                yield cell
+
     def _submit(self, cells: list[Cell]) -> None:
         self.running[self.workers.pool.submit(compute_cells, self.compute, cells)] = cells
 
     def _task_size(self) -> int:
         """From what cells took lately: results do not depend on it."""
-        return max(1, min(LARGEST, int(TASK / max(self.each, 1e-9))))
+        return max(1, min(self.largest, int(TASK / max(self.each, 1e-9))))
 
     def _keep(self, finished: Iterable[Future[list[Outcome]]]) -> None:
         for future in finished:
@@ -115,6 +132,7 @@ class _Run:
             outcomes = self._outcomes(future, cells)
             if outcomes:
                 self.store.put_many(outcomes)
+                self.at_work.difference_update(cell_key(outcome.cell) for outcome in outcomes)
                 self.tally.add(outcomes)
                 took = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
                 self.each = 0.5 * (self.each + took)
@@ -164,7 +182,8 @@ def compute_cells(compute: Compute, cells: Sequence[Cell]) -> list[Outcome]:
         start = time.perf_counter()
         try:
             result, failed = compute(cell), False
-        except (ArithmeticError, RuntimeError, ValueError) as error:
-            result, failed = {"reason": " ".join(str(error).split())}, True
+        except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
+            reason = " ".join(str(error).split()) or type(error).__name__
+            result, failed = {"reason": reason}, True
         outcomes.append(Outcome(cell, result, failed, time.perf_counter() - start))
     return outcomes

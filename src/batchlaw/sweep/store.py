@@ -15,6 +15,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -69,6 +70,21 @@ def cell_key(cell: Cell) -> str:
     return hashlib.sha256(f"{NUMERICS}\n{text}".encode()).hexdigest()
 
 
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """Hash of the package's sources: a cell that holds it is computed anew by other code."""
+    return digest_of(Path(__file__).parent.parent)
+
+
+def digest_of(folder: Path) -> str:
+    """Hash of all Python files below a folder, with their names."""
+    total = hashlib.sha256()
+    for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
+        content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+        total.update(f"{content} {name}\n".encode())
+    return total.hexdigest()
+
+
 class Store:
     """The file, open for one writer at a time; ``read_only`` for any number of readers.
 
@@ -85,6 +101,8 @@ class Store:
             self._release()
             if isinstance(error, ValueError):
                 raise
+            if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+                raise OSError(f"{self.path} can't take more results: {error}") from None
             raise ValueError(f"{self.path} must be a file of results: {error}") from None
 
     def put(self, cell: Cell, result: Mapping[str, Any], seconds: float) -> None:

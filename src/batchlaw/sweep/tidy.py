@@ -6,6 +6,7 @@ import csv
 import json
 import platform
 from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -70,19 +71,29 @@ def columns(found: Iterable[dict[str, Any]]) -> dict[str, type]:
     return kinds | ends
 
 
+def check_target(path: Path) -> OutputDirectory:
+    """Whether ``export`` can write there, said before the work is done."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"--export must be a .csv or .parquet file, got {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"--export must be a file, {path} is a directory")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ValueError("a Parquet file must have PyArrow: install the extra, parquet")
+    return OutputDirectory(path.parent)
+
+
 def export(store: Store, cells: Any, path: Path, text: str) -> int:
     """Write ``path`` (.csv or .parquet) and ``path``.json; returns the number of rows.
 
     ``cells`` is called for a fresh iterator; ``text`` is the design they came from. There are no
     times and no names of machines in it: the same sweep gives the same bytes.
     """
-    if path.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"--export must be a .csv or .parquet file, got {path.name!r}")
+    directory = check_target(path)
     kinds = columns(records(store, cells()))
     if not kinds:
         raise ValueError("there is nothing to export: no cell has a result")
     about = provenance(kinds, text)
-    with OutputDirectory(path.parent).transaction() as files:
+    with directory.transaction() as files:
         target = files.path(path.name)
         write = _write_csv if path.suffix == ".csv" else _write_parquet
         count = write(target, records(store, cells()), kinds, about)
@@ -118,11 +129,9 @@ def _write_csv(
 def _write_parquet(
     path: Path, found: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
 ) -> int:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ModuleNotFoundError:
-        raise ValueError("a Parquet file must have PyArrow: install the extra, parquet") from None
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
     schema = pa.schema(
         [

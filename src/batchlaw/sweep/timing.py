@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
-from itertools import islice
+from itertools import pairwise
 from typing import Any
 
 from batchlaw.sweep.design import Design
@@ -13,9 +14,15 @@ PROBES = 16
 
 
 def probes(design: Design) -> Iterator[dict[str, Any]]:
-    """Cells spread evenly over a design."""
-    apart = max(1, len(design) // PROBES)
-    return islice(design.cells(), apart // 2, None, apart)
+    """Cells spread over a design: a random one of each of its stretches.
+
+    Every n-th would take one value of an axis again and again.
+    """
+    count = min(PROBES, len(design))
+    draw = random.Random(0)
+    ends = [k * len(design) // count for k in range(count + 1)]
+    wanted = {draw.randrange(start, end) for start, end in pairwise(ends)}
+    return (cell for k, cell in enumerate(design.cells()) if k in wanted)
 
 
 def described(seconds: float) -> str:

@@ -7,11 +7,12 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import contextmanager
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
-from multiprocessing import connection
+from multiprocessing import connection, resource_tracker
+from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
@@ -29,7 +30,7 @@ class Workers:
 @contextmanager
 def worker_threads(count: int) -> Iterator[Workers]:
     """Threads of this process: right for compiled loops, which let go of the interpreter."""
-    with _controller().limit(limits=1, user_api="blas"), ThreadPoolExecutor(count) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(count) as pool:
         yield Workers(pool, lambda: count)
 
 
@@ -43,7 +44,7 @@ def worker_processes(count: int) -> Iterator[Workers]:
     # Read when a process loads its libraries, which is before any code of ours runs there.
     os.environ.update(dict.fromkeys(THREADS, "1"))
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_worker)
+    pool = _Processes(count, multiprocessing.get_context("spawn"), initializer=_worker)
     try:
         yield Workers(pool, lambda: count)
         pool.shutdown()
@@ -60,9 +61,33 @@ def worker_processes(count: int) -> Iterator[Workers]:
                 os.environ[name] = value
 
 
-def one_blas_thread() -> None:
-    """For the rest of this process: sums in one order, whatever else the machine does."""
-    _controller().limit(limits=1, user_api="blas")
+@contextmanager
+def starting_workers() -> Iterator[None]:
+    """An interrupt at the terminal reaches workers too, even those that only start.
+
+    What starts in here, threads and their processes too, inherits that it is blocked; the
+    driver says when workers end.
+    """
+    # It starts with the first process otherwise, and unblocks interrupts as it does.
+    resource_tracker.ensure_running()
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+class _Processes(ProcessPoolExecutor):
+    """Starts its processes when it is given tasks."""
+
+    def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
+        with starting_workers():
+            return super().submit(*arguments, **named)
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """For a ``with`` block, or for the rest of this process: sums in one order everywhere."""
+    return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1)
@@ -74,8 +99,6 @@ def _controller() -> ThreadpoolController:
 
 
 def _worker() -> None:
-    # An interrupt at the terminal reaches the workers too; the driver says when they end.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_the_parent, daemon=True).start()
     one_blas_thread()
 

@@ -66,6 +66,7 @@ class PlanRates(LRScheduler):
         if self.updates >= self.rates.size:
             raise ValueError(f"step must be called at most {self.rates.size} times, once an update")
         if self.updates >= 0:  # the constructor's own call brings it to 0
+            self._refuse_more_groups()
             self._refuse_another_position(self.updates + 1)
         super().step()
 
@@ -88,6 +89,7 @@ class PlanRates(LRScheduler):
         updates = _check.count("updates of the state", state_dict["updates"], minimum=0)
         if updates > self.rates.size:
             raise ValueError(f"updates must be at most {self.rates.size}, got {updates}")
+        self._refuse_more_groups()
         self._refuse_another_position(updates)
         self.last_epoch, self._step_count = updates, updates + 1
         self._set_rates()
@@ -102,6 +104,14 @@ class PlanRates(LRScheduler):
 
     def _identity(self) -> dict[str, Any]:
         return {"rates": digest(self.rates), "scales": list(self.scales)}
+
+    def _refuse_more_groups(self) -> None:
+        groups = len(self.optimizer.param_groups)
+        if groups != len(self.scales):
+            raise ValueError(
+                f"optimizer must have all its groups before PlanRates is made: "
+                f"{len(self.scales)} then, got {groups}"
+            )
 
     def _refuse_another_position(self, updates: int) -> None:
         if self.sampler is not None and self.sampler.updates != updates:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Any, TypeVar
 
 import numpy as np
@@ -73,6 +73,8 @@ class PlanSampler(Sampler[list[int]]):
         self._update = 0  # complete updates that the training loop received
         self._index = 0  # micro-batches of the next one that it received
         self._ahead = 0  # micro-batches that the DataLoader took and the loop did not receive
+        self._iterator = 0  # number of the newest iterator; older ones are refused
+        self._moves = 0  # changes of the position, by which a loop sees that it is alone
 
     @property
     def updates(self) -> int:
@@ -90,16 +92,18 @@ class PlanSampler(Sampler[list[int]]):
 
     def __iter__(self) -> Iterator[list[int]]:
         """Micro-batches of this rank, from the first update that is not complete."""
-        self._index = self._ahead = 0
-        return self._micro_batches(self._update)
+        self._move(self._update)
+        return self._micro_batches(self._update, self._iterator)
 
-    def _micro_batches(self, update: int) -> Iterator[list[int]]:
+    def _micro_batches(self, update: int, iterator: int) -> Iterator[list[int]]:
         ends = np.cumsum(self._shares.sizes)
         while update < ends.size:
             before = int(ends[update] - self._shares.sizes[update])
             last = max(int(np.searchsorted(ends, before + BLOCK, side="right")), update + 1)
             indices = self.order.indices(*self._shares.positions(update, last)).tolist()
             for begin, end in itertools.pairwise(self._shares.cuts(update, last)):
+                if iterator != self._iterator:
+                    raise self._moved()
                 self._ahead += 1
                 yield indices[begin:end]
             update = last
@@ -114,8 +118,22 @@ class PlanSampler(Sampler[list[int]]):
             raise ValueError("loader must have this sampler as its batch_sampler")
         if not getattr(loader, "in_order", True):
             raise ValueError("loader must keep the order of batches, got in_order=False")
-        # zip asks the loader first, and for the place only when there was a batch.
-        return zip(loader, iter(self.receive, None), strict=False)
+        dataset = getattr(loader, "dataset", None)
+        if isinstance(dataset, Sized) and len(dataset) != self.order.dataset_size:
+            raise ValueError(
+                f"loader must have a dataset of the sampler's {self.order.dataset_size} samples, "
+                f"got {len(dataset)}"
+            )
+        return self._follow(loader)
+
+    def _follow(self, loader: Iterable[Batch]) -> Iterator[tuple[Batch, MicroBatch]]:
+        moves = None
+        for batch in loader:
+            if moves is not None and moves != self._moves:
+                raise self._moved()
+            micro = self.receive()
+            moves = self._moves
+            yield batch, micro
 
     def receive(self) -> MicroBatch:
         """Count one more micro-batch as received, and say which it is; ``follow`` calls it."""
@@ -125,7 +143,8 @@ class PlanSampler(Sampler[list[int]]):
                 f"{self._update + 1}"
             )
         self._ahead -= 1
-        parts = self._shares.parts[self._update]
+        self._moves += 1
+        parts = self._shares.parts(self._update)
         received = parts[self._index]
         self._index += 1
         if self._index == len(parts):
@@ -157,7 +176,19 @@ class PlanSampler(Sampler[list[int]]):
                 f"state must lie between two updates, got {state['samples']} samples after "
                 f"{updates} updates"
             )
-        self._update, self._index, self._ahead = updates, 0, 0
+        self._move(updates)
+
+    def _move(self, update: int) -> None:
+        """Go on at an update; iterators made before don't."""
+        self._update, self._index, self._ahead = update, 0, 0
+        self._iterator += 1
+        self._moves += 1
+
+    def _moved(self) -> ValueError:
+        return ValueError(
+            f"one loop alone must move the sampler, got another iterator, receive or "
+            f"load_state_dict in update {self._update + 1}"
+        )
 
     def _identity(self) -> dict[str, Any]:
         return {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -52,10 +54,10 @@ class Shares:
         largest = int(self.sizes.max()) if max_micro_batch is None else max_micro_batch
         self.counts = -(-self.sizes // largest)
         self.begins = np.append(np.int64(0), np.cumsum(batches))
-        # One entry an update; equal updates share it, since the training loop asks at every batch.
-        distinct, which = np.unique(self.sizes, return_inverse=True)
-        made = [_cut(size, -(-size // largest)) for size in distinct.tolist()]
-        self.parts: list[tuple[MicroBatch, ...]] = [made[number] for number in which.tolist()]
+
+    def parts(self, update: int) -> tuple[MicroBatch, ...]:
+        """The micro-batches of one update."""
+        return _cut(self.sizes.item(update), self.counts.item(update))
 
     def cuts(self, first: int, last: int) -> list[int]:
         """Where the micro-batches of updates ``first`` to ``last - 1`` begin, and the end."""
@@ -78,9 +80,16 @@ def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
     if (rank is None) != (ranks is None):
         raise ValueError(f"rank and world_size must be given together, got {rank} and {ranks}")
     if rank is None or ranks is None:
-        if not (dist.is_available() and dist.is_initialized()):
-            return 0, 1
-        return dist.get_rank(), dist.get_world_size()
+        if dist.is_available() and dist.is_initialized():
+            return dist.get_rank(), dist.get_world_size()
+        # Every process of torchrun would take itself for the only one, and all the same samples.
+        launched = os.environ.get("WORLD_SIZE", "1")
+        if launched != "1":
+            raise ValueError(
+                f"torch.distributed must be initialised before the sampler, or rank and "
+                f"world_size be given, got a launch with WORLD_SIZE={launched}"
+            )
+        return 0, 1
     ranks = _check.count("world_size", ranks)
     rank = _check.count("rank", rank, minimum=0)
     if rank >= ranks:
@@ -88,6 +97,8 @@ def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
     return rank, ranks
 
 
+# The training loop asks at every batch, and mostly for the update of the last one.
+@lru_cache(maxsize=8)
 def _cut(share: int, parts: int) -> tuple[MicroBatch, ...]:
     """A share in parts that differ by one sample at most."""
     sizes = [share * (part + 1) // parts - share * part // parts for part in range(parts)]

@@ -101,7 +101,7 @@ def markdown(rows: Sequence[Row], size: Size, seconds: float, figures: dict[str,
     lines = [
         f"# The paper's claims, measured ({'quick' if size.quick else 'full'} size)",
         "",
-        f"{len(rows)} cases: {total}. batchlaw {__version__}, {seconds:.0f} s.",
+        f"{len(rows)} cases: {total}. batchlaw {__version__}, {seconds:.0f} s of one core.",
         "",
         INTRODUCTION,
         *summary_table(rows),

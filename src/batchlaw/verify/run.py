@@ -1,14 +1,15 @@
-"""All families of checks, in threads, and their verdicts."""
+"""All families of checks, each task computed once and stored, and their verdicts."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from batchlaw import _check
+from batchlaw.sweep.execute import execute
+from batchlaw.sweep.store import FAILED, Cell, Store, code_digest
+from batchlaw.sweep.workers import Workers
 from batchlaw.verify import (
     collapse,
     influence_law,
@@ -20,7 +21,11 @@ from batchlaw.verify import (
     slips,
 )
 from batchlaw.verify.claim import CONTRADICTED, Check, Judgement, NoLaw
+from batchlaw.verify.plain import from_plain, to_plain
 from batchlaw.verify.setting import Size, Task
+
+# Rises when the same cell would mean another task.
+VERSION = 1
 
 FAMILIES: dict[str, Callable[[Size], Sequence[Task]]] = {
     "one-pass": one_pass.tasks,
@@ -53,32 +58,47 @@ class Row:
 
 
 def run(
-    size: Size,
-    families: Iterable[str] | None = None,
+    cells: Sequence[Cell],
+    store: Store,
+    workers: Workers,
     *,
-    threads: int | None = None,
     advance: Callable[[int], None] | None = None,
-) -> list[Row]:
-    """Measure and judge every check of the families, in their order."""
-    work = tasks(size, families)
-    count = (os.cpu_count() or 1) if threads is None else _check.count("threads", threads)
+) -> tuple[list[Row], float]:
+    """Measure what the store does not have, and judge every check of the tasks, in order.
 
-    def rows(item: tuple[str, Task]) -> list[Row]:
-        family, task = item
-        made = [Row(family, check, check.judge(), check.rejected()) for check in task()]
-        if advance is not None:
-            advance(1)
-        return made
+    Also gives the seconds of one core that the tasks took, now or before. A task that failed is
+    tried again by the next run; OSError says that there is one.
+    """
+    execute(store, cells, run_task, workers, advance=advance, retry_failed=True, largest=1)
+    stored = [row for row in map(store.get, cells) if row is not None]
+    if failed := [row for row in stored if row.status == FAILED]:
+        first = failed[0]
+        raise OSError(
+            f"{len(failed)} of {len(cells)} tasks failed and are tried again by the next run; "
+            f"{first.cell['family']}, task {first.cell['task']}: {first.result['reason']}"
+        )
+    checks = [(row.cell["family"], from_plain(c)) for row in stored for c in row.result["checks"]]
+    rows = [Row(family, check, check.judge(), check.rejected()) for family, check in checks]
+    return rows, sum(row.seconds for row in stored)
 
-    with ThreadPoolExecutor(count) as pool:
-        return [row for made in pool.map(rows, work) for row in made]
 
-
-def tasks(size: Size, families: Iterable[str] | None = None) -> list[tuple[str, Task]]:
-    """What there is to do: (family, task)."""
+def task_cells(size: Size, families: Iterable[str] | None = None) -> list[Cell]:
+    """What there is to do: a cell a task, with all that its checks depend on."""
     names = list(FAMILIES) if families is None else list(dict.fromkeys(families))
     if not names:
         raise ValueError(f"at least one family is needed, of {', '.join(FAMILIES)}")
     for name in names:
         _check.choice("family", name, tuple(FAMILIES))
-    return [(name, task) for name in names for task in FAMILIES[name](size)]
+    fixed = {"verify": VERSION, "code": code_digest(), **asdict(size)}
+    return [
+        {**fixed, "family": name, "task": task}
+        for name in names
+        for task in range(len(FAMILIES[name](size)))
+    ]
+
+
+def run_task(cell: Cell) -> dict[str, Any]:
+    """The checks of one task, as plain values."""
+    size = Size(**{field.name: cell[field.name] for field in fields(Size)})
+    checks = FAMILIES[cell["family"]](size)[cell["task"]]()
+    return {"checks": [to_plain(check) for check in checks]}

@@ -69,7 +69,13 @@ def simulated_checks(law: DataLaw, where: str, quick: bool) -> list[Check[Any]]:
     families = np.array(list(schedule_families(kappa, MEAN_BATCH * STEPS).values()))
     repetitions = 3_000 if quick else 32_000
     measured = simulate_one_pass(
-        problem, rates, families, repetitions=repetitions, seed=SEED, draw=law.draw(problem)
+        problem,
+        rates,
+        families,
+        repetitions=repetitions,
+        seed=SEED,
+        draw=law.draw(problem),
+        threads=1,
     )
     gaussian = np.asarray(one_pass_risk(problem, rates, families).variance)
     predicted = np.asarray(one_pass_risk_under(law, problem, rates, families).variance)

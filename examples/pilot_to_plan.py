@@ -1,0 +1,86 @@
+"""From a pilot run to a plan, and what it buys: a small transformer with AdamW.
+
+.venv/bin/python examples/pilot_to_plan.py
+
+A pilot with the constant batch gives the curvature and the gradient noise in AdamW's own scales;
+their influence gives the batches (at equal updates and equal samples); PlanSampler and PlanRates
+put them into the loop. The text is Python's standard library. About a minute on one core. One
+rate and three seeds show how it is done; docs/study.md has the evidence.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import torch
+
+import batchlaw as bl
+from batchlaw.model_influence import adam_influence
+from batchlaw.study.data import ALPHABET, python_sources
+from batchlaw.torch_support import PlanRates, PlanSampler
+from batchlaw.torch_support.small_models import TrainingTask, text_task
+from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
+from batchlaw.torch_support.training import evaluate
+
+STEPS, MEAN_BATCH, PEAK = 400, 8, 0.004
+WEIGHT_DECAY = 0.01
+
+
+def trained(
+    task: TrainingTask, batches: np.ndarray, rates: np.ndarray, seed: int
+) -> tuple[torch.nn.Module, torch.optim.AdamW]:
+    """The loop that you would write."""
+    torch.manual_seed(seed)
+    model = task.start()
+    optimizer = torch.optim.AdamW(model.parameters(), weight_decay=WEIGHT_DECAY)
+    sampler = PlanSampler(batches, task.samples, seed=seed, allow_unused=True)
+    schedule = PlanRates(optimizer, rates, sampler=sampler)
+    for indices in sampler:
+        sampler.receive()
+        inputs, targets = task.fetch(np.array(indices))
+        optimizer.zero_grad()
+        task.loss(model(inputs), targets).backward()
+        optimizer.step()
+        schedule.step()
+    return model, optimizer
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    text = python_sources()
+    task = text_task(text.training, text.validation, len(ALPHABET))
+    rates = bl.wsd(STEPS, PEAK)
+    constant = np.full(STEPS, MEAN_BATCH)
+
+    model, optimizer = trained(task, constant, rates, seed=100)
+    spectrum = model_spectrum(
+        model,
+        task.loss,
+        task.measured,
+        count=20,
+        preconditioner=adam_preconditioner(model, optimizer),
+        noise=True,
+        tolerance=1e-2,
+    )
+    kappa = adam_influence(spectrum, rates, weight_decay=WEIGHT_DECAY)
+    plan = bl.allocate(kappa, STEPS * MEAN_BATCH, stages=4, multiple_of=2)
+    gain = (kappa / plan).sum() / (kappa / constant).sum()
+    edges = [0, *(np.flatnonzero(np.diff(plan)) + 1), STEPS]
+    stages = ", ".join(
+        f"{plan[start]} for updates {start + 1} to {end}" for start, end in pairwise(edges)
+    )
+    print(f"batches: {stages}")
+    print(f"predicted noise over that of the constant batch: {gain:.2f}")
+
+    print("seed  constant    plan")
+    for seed in range(3):
+        losses = [
+            evaluate(task, trained(task, batches, rates, seed)[0], task.validation)
+            for batches in (constant, plan)
+        ]
+        print(f"{seed:4d}  {losses[0]:8.4f}  {losses[1]:6.4f}")
+
+
+if __name__ == "__main__":
+    main()
