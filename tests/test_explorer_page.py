@@ -34,6 +34,7 @@ def address():
     finally:
         server.terminate()
         server.wait(30)
+        server.stdout.close()
 
 
 @pytest.fixture(scope="module")
@@ -77,9 +78,10 @@ def _summary(page):
 
 def _after(page, change):
     """Do something, and wait for the view that it brings."""
-    before = int(page.evaluate("document.body.dataset.shown"))
+    body = page.locator("body")
+    before = body.get_attribute("data-shown")
     change()
-    page.wait_for_function(f"Number(document.body.dataset.shown) > {before}")
+    expect(body).not_to_have_attribute("data-shown", before, timeout=WAIT)
 
 
 def _number(text):
@@ -103,7 +105,7 @@ def test_the_numbers_on_the_page_are_those_of_the_package(page, address):
         risk.total,
     )
     shown = [_number(text) for text in found["oracle"]]
-    np.testing.assert_allclose(shown, expected, rtol=2e-5)
+    np.testing.assert_allclose(shown, expected, rtol=5e-5)
     assert set(found) == {"oracle", "planned", "constant"}
 
 
@@ -160,7 +162,7 @@ def test_sliders_move_their_boxes_and_the_view(page, address):
     _open(page, address)
     slider = page.locator("#set-steps").locator("xpath=..").locator("input[type=range]")
     slider.focus()
-    _after(page, lambda: page.keyboard.press("ArrowRight"))
+    _after(page, lambda: page.keyboard.press("PageUp"))
     steps = int(page.locator("#set-steps").input_value())
     assert steps != 64
     assert f"steps={steps}" in page.url
@@ -300,7 +302,7 @@ def test_an_uploaded_spectrum(page, address, tmp_path):
     _after(page, lambda: page.set_input_files("#set-spectrum", str(file)))
     problem = bl.Problem.from_spectrum([1.0, 0.5, 0.25], [1.0, 2.0, 3.0], 1.0)
     risk = bl.one_pass_risk(problem, bl.wsd(64, 0.05), np.full(64, 8.0))
-    assert _number(_summary(page)["constant"][5]) == pytest.approx(risk.total, rel=2e-5)
+    assert _number(_summary(page)["constant"][5]) == pytest.approx(risk.total, rel=5e-5)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
