@@ -64,6 +64,17 @@ def test_missing_gives_what_has_no_row_and_failures_on_demand(tmp_path):
         assert store.get(cells[2]).result == {"reason": "unstable"}
 
 
+def test_a_second_writer_by_another_name_is_refused(tmp_path):
+    (tmp_path / "other").symlink_to(tmp_path / "s")
+    with Store(tmp_path / "s"), pytest.raises(ValueError, match="must have one writer"):
+        Store(tmp_path / "other")
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="must be a file, it is a directory"):
+        Store(tmp_path)
+
+
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
     with Store(tmp_path / "s") as store:
         store.put({"a": 1}, {}, 0.0)

@@ -4,6 +4,7 @@ import os
 import random
 import re
 import signal
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
@@ -96,6 +97,23 @@ def test_a_few_tasks_are_in_flight_and_cells_are_taken_as_they_are_needed(tmp_pa
     assert AHEAD <= pool.most <= AHEAD * 2 * 5
 
 
+def slow_after_a_while(cell):
+    time.sleep(0.0 if cell["k"] < 100 else 0.3)
+    return {"k": cell["k"]}
+
+
+def test_a_task_of_cells_that_turn_slow_is_cut_short_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("batchlaw.sweep.execute.LONGEST", 0.5)
+    sizes = []
+    with Store(tmp_path / "s") as store, worker_threads(1) as workers:
+        cells = [{"k": k} for k in range(112)]
+        tally = execute(store, cells, slow_after_a_while, workers, advance=sizes.append)
+        assert tally.done == len(store) == 112
+        assert all(store.get(cell).result == {"k": cell["k"]} for cell in cells)
+    # At 0.3 s a cell no task has more than the first that is past half a second.
+    assert max(sizes[-3:]) <= 3
+
+
 def test_a_cell_that_comes_twice_is_computed_once(tmp_path):
     with Store(tmp_path / "s") as store, Counting(store, 2) as pool:
         cells = [{"k": k % 7} for k in range(100)]
@@ -150,7 +168,7 @@ def test_the_command_goes_on_past_failures_and_resumes(tmp_path, capsys):
     run = ["sweep", str(grid), "--store", str(store), "--workers", "1", "--pool", "threads"]
     assert main([*run, "--estimate"]) == 1
     said = capsys.readouterr()
-    assert "for the other 24 with 1 workers: 16 cells took" in said.err
+    assert "for the other 24 with 1 workers: 15 cells took" in said.err
     # The few are of both rates.
     assert re.search(r"[1-9] of 40 cells done, 1?[1-9] failed, 24 missing; 16 computed", said.out)
     assert main(run) == 1

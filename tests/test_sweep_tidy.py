@@ -127,6 +127,16 @@ def test_a_column_of_numbers_and_texts_is_texts(tmp_path):
     assert table["x"] == [1.0, 0.5]
 
 
+def test_the_store_is_not_written_over_by_its_export(tmp_path, capsys):
+    grid = tmp_path / "grid.toml"
+    grid.write_text('[problem]\nkind = "truncation"\nm = 4\n')
+    for store in ("r.csv", "r.csv.json"):
+        target = str(tmp_path / "r.csv")
+        assert main(["sweep", str(grid), "--store", str(tmp_path / store), "--export", target]) == 2
+        assert "--export must be another file than the store" in capsys.readouterr().err
+        assert not (tmp_path / store).exists()
+
+
 def test_nothing_is_not_exported(tmp_path):
     with (
         Store(tmp_path / "s") as store,

@@ -30,7 +30,7 @@ def read_columns(
     if not rows:
         raise ValueError(f"{path} must have at least one row, got none")
     header, first = [name.strip() for name in rows[0]], 1
-    if len(needed) == 1 and len(header) == 1 and _is_number(header[0]):
+    if len(needed) == 1 and len(header) == 1 and is_number(header[0]):
         header, first = list(needed), 0
     missing = [name for name in needed if name not in header]
     if missing:
@@ -40,7 +40,7 @@ def read_columns(
     for number, row in enumerate(rows[first:], start=first + 1):
         cells = dict(zip(header, row, strict=False))
         for name in names:
-            if not _is_number(cells.get(name, "")):
+            if not is_number(cells.get(name, "")):
                 raise ValueError(
                     f"{path} must have a number in column {name}, row {number}, "
                     f"got {cells.get(name, '')!r}"
@@ -49,7 +49,8 @@ def read_columns(
     return {name: np.array(values) for name, values in columns.items()}
 
 
-def _is_number(text: str) -> bool:
+def is_number(text: str) -> bool:
+    """Whether a word of a file can be read as one."""
     try:
         float(text)
     except ValueError:

@@ -14,6 +14,7 @@ from typing import IO, Any
 import numpy as np
 
 from batchlaw._check import FloatArray
+from batchlaw._files import is_number
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 
@@ -129,7 +130,7 @@ def _header(path: Path, first: list[str]) -> list[str]:
     if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
         raise ValueError(f"{path} must separate cells by commas, got {names[0][:40]!r}")
     numbered = len(names) > 2 and names == [str(k) for k in range(len(names))]
-    return names if numbered or not all(map(_is_number, names)) else []
+    return names if numbered or not all(map(is_number, names)) else []
 
 
 def _used(path: Path, header: list[str], drop: Sequence[str], width: int) -> list[int]:
@@ -163,11 +164,3 @@ def _parquet(path: Path, drop: Sequence[str]) -> FloatArray:
             )
     columns = [np.asarray(column.to_numpy(), dtype=np.float64) for column in table.columns]
     return np.column_stack(columns) if columns else np.empty((0, 0))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

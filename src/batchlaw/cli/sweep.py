@@ -79,6 +79,8 @@ def sweep(
     path = FOLDER / f"{grid.stem}{SUFFIX}" if store is None else store
     if export is not None:
         tidy.check_target(export)
+        if path.resolve() in (export.resolve(), tidy.about_file(export).resolve()):
+            raise ValueError(f"--export must be another file than the store, got {export}")
     with Store(path) as results:
         results.note(_facts(design))
         try:
@@ -172,15 +174,19 @@ def _run(
     todo = sum(1 for _ in results.missing(design.cells(), retry_failed=retry_failed))
     _say(f"{len(design)} cells, {len(design) - todo} of them stored")
     few = list(results.missing(probes(design), retry_failed=retry_failed))
-    first = execute(results, few, solve, workers, retry_failed=retry_failed)
-    left = todo - first.done - first.failed
+    # The first cell of a worker loads its libraries, and says little about the others.
+    warm = execute(results, few[: workers.capacity()], solve, workers, retry_failed=retry_failed)
+    others = few[workers.capacity() :]
+    first = execute(results, others, solve, workers, retry_failed=retry_failed)
+    left = todo - len(few)
     if first.done + first.failed:
         each = first.seconds / (first.done + first.failed)
         at_a_time = workers.capacity()
         _say(
             f"about {described(left * each / at_a_time)} for the other {left} with {at_a_time} "
-            f"workers: {len(few)} cells took {1e3 * each:.3g} ms each"
+            f"workers: {len(others)} cells took {1e3 * each:.3g} ms each"
         )
+    first.join(warm)
     if estimate:
         return first
     start = time.perf_counter()
@@ -188,12 +194,13 @@ def _run(
         advance = stage("cells", left) if stage else None
         # What failed a moment ago is not tried again.
         tried = {cell_key(cell) for cell in few}
-        others = (cell for cell in design.cells() if cell_key(cell) not in tried)
-        rest = execute(results, others, solve, workers, advance=advance, retry_failed=retry_failed)
+        more = (cell for cell in design.cells() if cell_key(cell) not in tried)
+        rest = execute(results, more, solve, workers, advance=advance, retry_failed=retry_failed)
     if rest.done + rest.failed:
         rate = (rest.done + rest.failed) / (time.perf_counter() - start)
         _say(f"{rest.done + rest.failed} cells at {rate:.3g} a second")
-    return Tally(first.done + rest.done, first.failed + rest.failed, first.seconds + rest.seconds)
+    first.join(rest)
+    return first
 
 
 def _report(design: Design, results: Store, tally: Tally) -> bool:

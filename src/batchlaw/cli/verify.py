@@ -45,7 +45,7 @@ def verify(
     Parameters
     ----------
     quick
-        Smaller sizes: about a minute on two cores, after compiling, instead of 10 to 15.
+        Smaller sizes: under a minute on two cores, after compiling, instead of five.
     output_dir
         Where the files go; made if it is missing.
     family

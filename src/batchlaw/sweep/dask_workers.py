@@ -47,6 +47,8 @@ def _client(kind: Any, found: Any, address: str) -> Any:
 
     try:
         if address != LOCAL:
+            if not address.startswith("tcp://"):
+                raise ValueError("it must be tcp://HOST:PORT or local")
             # A client that was given no address leaves a thread that complains at the end.
             get_address_host_port(address)
         client = kind(found, timeout=REACH, set_as_default=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from contextlib import contextmanager
@@ -19,8 +20,9 @@ Compute = Callable[[Cell], dict[str, Any]]
 Progress = Callable[[int], None]
 # Tasks handed out for each worker: one at work, one waiting.
 AHEAD = 2
-# A task is as many cells as take about this many seconds, and at most so many.
-TASK, LARGEST = 0.5, 512
+# A task is as many cells as take about this many seconds, and at most so many; one that takes
+# longer, because its cells are slower than those before, is cut short.
+TASK, LARGEST, LONGEST = 0.5, 512, 2.0
 
 
 class Interrupted(KeyboardInterrupt):
@@ -40,6 +42,11 @@ class Tally:
         self.failed += bad
         self.done += len(outcomes) - bad
         self.seconds += sum(outcome.seconds for outcome in outcomes)
+
+    def join(self, other: Tally) -> None:
+        self.done += other.done
+        self.failed += other.failed
+        self.seconds += other.seconds
 
 
 def execute(
@@ -87,6 +94,8 @@ class _Run:
     running: dict[Future[list[Outcome]], list[Cell]] = field(default_factory=dict)
     # Keys of what is running: a random design may draw a cell twice.
     at_work: set[str] = field(default_factory=set)
+    # Of tasks that were cut short.
+    left_over: deque[Cell] = field(default_factory=deque)
 
     def all(self, todo: Iterator[Cell]) -> Tally:
         try:
@@ -107,7 +116,10 @@ class _Run:
 
     def _hand_out(self, todo: Iterator[Cell]) -> None:
         while len(self.running) < AHEAD * self.workers.capacity():
-            cells = list(islice(todo, self._task_size()))
+            again = [
+                self.left_over.popleft() for _ in range(min(self._task_size(), len(self.left_over)))
+            ]
+            cells = again or list(islice(todo, self._task_size()))
             if not cells:
                 return
             self._submit(cells)
@@ -138,6 +150,7 @@ class _Run:
                 self.each = 0.5 * (self.each + took)
                 if self.advance is not None:
                     self.advance(len(outcomes))
+                self.left_over.extend(cells[len(outcomes) :])
 
     def _outcomes(self, future: Future[list[Outcome]], cells: list[Cell]) -> list[Outcome]:
         """What a task gave. One that took its workers down is tried again cell by cell, and
@@ -176,10 +189,16 @@ def _asked_to_stop() -> Iterator[threading.Event]:
 
 
 def compute_cells(compute: Compute, cells: Sequence[Cell]) -> list[Outcome]:
-    """One task, in a worker; a cell that fails is a result too, with its reason."""
-    outcomes = []
+    """One task, in a worker; a cell that fails is a result too, with its reason.
+
+    The cells that there was time for: the first of them, and one at least.
+    """
+    outcomes: list[Outcome] = []
+    begun = time.perf_counter()
     for cell in cells:
         start = time.perf_counter()
+        if outcomes and start - begun > LONGEST:
+            break
         try:
             result, failed = compute(cell), False
         except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:

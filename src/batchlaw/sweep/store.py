@@ -238,6 +238,9 @@ def _stored(row: tuple[str, str, str, str, float]) -> Stored:
 
 def _lock(path: Path) -> Any:
     """The right to write: held by the open file, so a killed holder gives it up."""
+    if path.is_dir():
+        raise ValueError(f"{path} must be a file, it is a directory")
+    path = path.resolve()  # two names of one file have one lock
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.with_name(path.name + ".lock").open("w")

@@ -97,8 +97,13 @@ def export(store: Store, cells: Any, path: Path, text: str) -> int:
         target = files.path(path.name)
         write = _write_csv if path.suffix == ".csv" else _write_parquet
         count = write(target, records(store, cells()), kinds, about)
-        files.json(f"{path.name}.json", about | {"rows": count})
+        files.json(about_file(path).name, about | {"rows": count})
     return count
+
+
+def about_file(path: Path) -> Path:
+    """Where units and provenance go, beside the table."""
+    return path.with_name(f"{path.name}.json")
 
 
 def provenance(kinds: dict[str, type], text: str) -> dict[str, Any]:
