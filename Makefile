@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUTPUT ?= results/paper
 
-.PHONY: help setup reproduce test lint docs bench clean
+.PHONY: help setup reproduce test browser lint docs bench clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,torch,study,parquet,dask,sobol]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,docs,torch,study,parquet,dask,sobol,explore]'
 	@touch $@
 
 setup: .venv/.base  ## make .venv with batchlaw in it
@@ -32,8 +32,14 @@ setup: .venv/.base  ## make .venv with batchlaw in it
 reproduce: .venv/.base  ## the paper's four experiments at full size (OUTPUT=results/paper)
 	$(BIN)/python -m batchlaw reproduce --output-dir "$(OUTPUT)"
 
-test: .venv/.dev  ## all tests
+test: .venv/.dev browser  ## all tests
 	$(BIN)/python -m pytest
+
+# Only root of a Debian may install it; elsewhere the tests of the page say what is missing.
+browser:
+	@if ! command -v chromium >/dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  apt-get install -y -qq --no-install-recommends chromium fonts-dejavu-core >/dev/null; fi
 
 lint: .venv/.dev  ## style and types
 	$(BIN)/ruff check .
