@@ -224,3 +224,50 @@ def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
     out = capsys.readouterr().out
     assert "too short" not in out
     assert "not checked, because not given: the warmup, the decay" in out
+
+
+def test_a_plan_with_momentum_follows_its_influence_and_its_exact_variance(paper):
+    for form in ({}, {"nesterov": True}, {"pytorch": True}):
+        rule = {"momentum": 0.9} | form
+        made = bl.plan(RATES / 10, 512, spectrum=paper, stages=None, **rule)
+        kappa = bl.influence(paper, RATES / 10, **rule)
+        np.testing.assert_array_equal(made.batches, bl.allocate(kappa, 512))
+        risk = bl.one_pass_risk(paper, RATES / 10, [made.batches, np.full(64, 8)], **rule)
+        exact = made.prediction["exact_variance_against_constant"]
+        assert exact == pytest.approx(risk.ratio("variance", 0, 1)[0], rel=1e-12)
+        assert "momentum 0.9" in made.assumptions[0]
+
+
+def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
+    reuse = {"spectrum": paper, "sampling": "independent batches", "dataset_size": 16}
+    made = bl.plan(RATES, 2048, replacement=True, stages=5, **reuse)
+    assert made.batches.max() > 16
+    kappa = bl.influence(paper, RATES)
+    rho = bl.effective_fluctuation(kappa, made.batches, 16, replacement=True)
+    assert made.prediction["effective_fluctuation"] == rho
+    assert "with replacement" in made.assumptions[-1]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"momentum": 0.9}, "must have a problem's spectrum"),
+        ({"nesterov": True}, "forms of momentum, which is zero"),
+        ({"replacement": True}, "replacement must come with independent batches, got one pass"),
+    ],
+)
+def test_a_plan_refuses_what_it_cannot_use(options, said):
+    with pytest.raises(ValueError, match=said):
+        bl.plan(RATES, 512, **options)
+
+
+def test_a_plan_with_momentum_is_for_one_pass(paper):
+    with pytest.raises(ValueError, match="must be for one pass, got independent batches"):
+        bl.plan(
+            RATES,
+            512,
+            spectrum=paper,
+            momentum=0.9,
+            sampling="independent batches",
+            dataset_size=64,
+        )

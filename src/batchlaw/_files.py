@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import numpy as np
 
@@ -49,6 +49,13 @@ def read_columns(
     return {name: np.array(values) for name, values in columns.items()}
 
 
+def write_csv(file: TextIO, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows with the same keys, under a header."""
+    writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+
+
 def is_number(text: str) -> bool:
     """Whether a word of a file can be read as one."""
     try:
@@ -73,9 +80,7 @@ class Transaction:
 
     def csv(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
         with self.path(name).open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+            write_csv(file, rows)
 
     def json(self, name: str, value: Any) -> None:
         text = json.dumps(value, indent=2, default=_plain, allow_nan=False)

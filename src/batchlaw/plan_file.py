@@ -176,6 +176,17 @@ class Plan:
             first = last + 1
         return rows
 
+    def step_table(self) -> list[dict[str, Any]]:
+        """One row a step: its rate, batch, and the samples before it."""
+        batches = self.batches
+        before = np.concatenate([[0], np.cumsum(batches)[:-1]])
+        return [
+            {"step": t, "rate": rate, "batch": batch, "samples_before": consumed}
+            for t, (rate, batch, consumed) in enumerate(
+                zip(self.rates, batches, before, strict=True), start=1
+            )
+        ]
+
     def to_json(self) -> str:
         """The plan as JSON. Floats keep every digit, so ``from_json`` gives the same plan."""
         document = {

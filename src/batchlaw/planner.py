@@ -55,6 +55,10 @@ def plan(
     sequence_length: int | None = None,
     sampling: str = "one pass",
     dataset_size: int | None = None,
+    replacement: bool = False,
+    momentum: float = 0.0,
+    nesterov: bool = False,
+    pytorch: bool = False,
     inputs: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Plan:
@@ -83,6 +87,10 @@ def plan(
     sampling, dataset_size
         "one pass", or how a dataset of that size is reused: "independent batches", or
         "reshuffled epochs", for which no gain is quoted, because none is known.
+    replacement
+        Independent batches are drawn with replacement.
+    momentum, nesterov, pytorch
+        As in ``influence``; for one pass and a ``Problem``.
     inputs, seed
         Kept in the plan: how rates and spectrum were given, and the seed of any draws.
     """
@@ -91,21 +99,26 @@ def plan(
         raise ValueError("rates must not all be zero")
     samples = _samples(budget, unit, sequence_length)
     size = _dataset(sampling, dataset_size, samples)
-    if size is not None:
+    if replacement and sampling != "independent batches":
+        raise ValueError(f"replacement must come with independent batches, got {sampling}")
+    if size is not None and not replacement:
         max_batch = size if max_batch is None else min(max_batch, size)
     spectrum = PowerLaw() if spectrum is None else spectrum
-    kappa, candidates, assumptions = _influence(spectrum, gamma)
-    level, said = _noise(noise, spectrum, gamma)
+    rule = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
+    _check_momentum(rule, spectrum, sampling)
+    kappa, candidates, assumptions = _influence(spectrum, gamma, rule)
+    level, said = _noise(noise, spectrum, gamma, rule)
     kappa, candidates = kappa * level, candidates * level
     limits = {"min_batch": min_batch, "max_batch": max_batch, "multiple_of": multiple_of}
     batches, bounds = _batches(kappa, samples, stages, limits, factor)
     if sampling == "one pass":
         known = bounds | _buys(kappa, batches) | _over(candidates, batches)
         if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
-            known |= _exactly(spectrum, gamma, batches)
+            known |= _exactly(spectrum, gamma, batches, rule)
     elif sampling == "independent batches":
-        known = _buys_in_reuse(kappa, batches, size or 0)
-        said += [f"{sampling} without replacement from a dataset of {size} samples"]
+        known = _buys_in_reuse(kappa, batches, size or 0, replacement)
+        how = "with" if replacement else "without"
+        said += [f"{sampling} {how} replacement from a dataset of {size} samples"]
     else:
         known = {}
         said += [
@@ -148,8 +161,19 @@ def _dataset(sampling: str, dataset_size: int | None, samples: int) -> int | Non
     return None
 
 
+def _check_momentum(rule: dict[str, Any], spectrum: Spectrum, sampling: str) -> None:
+    if not rule["momentum"]:
+        if rule["nesterov"] or rule["pytorch"]:
+            raise ValueError("nesterov and pytorch are forms of momentum, which is zero")
+        return
+    if not isinstance(spectrum, Problem):
+        raise ValueError("a plan with momentum must have a problem's spectrum, got a power law")
+    if sampling != "one pass":
+        raise ValueError(f"a plan with momentum must be for one pass, got {sampling}")
+
+
 def _noise(
-    noise: ArrayLike | str | None, spectrum: Spectrum, gamma: FloatArray
+    noise: ArrayLike | str | None, spectrum: Spectrum, gamma: FloatArray, rule: dict[str, Any]
 ) -> tuple[FloatArray, list[str]]:
     """Noise level of every step, and the sentence that says where it came from."""
     if noise is None:
@@ -158,7 +182,7 @@ def _noise(
         if noise != "model" or not isinstance(spectrum, Problem):
             raise ValueError(f'noise must be an array, or "model" with a problem, got {noise!r}')
         said = "the gradient noise falls with the bias, as in the problem"
-        return model_noise(spectrum, gamma), [said]
+        return model_noise(spectrum, gamma, **rule), [said]
     level = _check.vector("noise", noise)
     if level.size != gamma.size or not level.any():
         raise ValueError(
@@ -168,20 +192,31 @@ def _noise(
     return level, ["the gradient noise changes along the run as given"]
 
 
-def _exactly(problem: Problem, gamma: FloatArray, batches: FloatArray) -> dict[str, float]:
+def _exactly(
+    problem: Problem, gamma: FloatArray, batches: FloatArray, rule: dict[str, Any]
+) -> dict[str, float]:
     schedules = [batches, np.full(gamma.size, float(batches.mean()))]
-    ratio, _ = one_pass_risk(problem, gamma, schedules).ratio("variance", 0, 1)
+    ratio, _ = one_pass_risk(problem, gamma, schedules, **rule).ratio("variance", 0, 1)
     return {"exact_variance_against_constant": ratio}
 
 
-def _influence(spectrum: Spectrum, gamma: FloatArray) -> tuple[FloatArray, FloatArray, list[str]]:
+def _influence(
+    spectrum: Spectrum, gamma: FloatArray, rule: dict[str, Any]
+) -> tuple[FloatArray, FloatArray, list[str]]:
     """Influence, the candidates that it stands for, and what was assumed for it."""
     model = (
         "plain SGD on a quadratic loss and its last iterate, without momentum, averaging or "
         "adaptive steps"
     )
     if isinstance(spectrum, Problem):
-        kappa = influence(spectrum, gamma)
+        kappa = influence(spectrum, gamma, **rule)
+        if rule["momentum"]:
+            form = "Nesterov's" if rule["nesterov"] else "heavy-ball"
+            scaled = ", the velocity times the current rate" if rule["pytorch"] else ""
+            model = (
+                f"SGD with {form} momentum {rule['momentum']:g}{scaled}, on a quadratic loss and "
+                "its last iterate, without averaging or adaptive steps"
+            )
         return kappa, kappa[None, :], [model, "the spectrum is the given problem's"]
     exponents = np.atleast_1d(np.asarray(spectrum.exponent, dtype=np.float64))
     scale = USUAL / float(gamma.max()) if spectrum.scale is None else spectrum.scale
@@ -251,12 +286,13 @@ def _buys(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
     }
 
 
-def _buys_in_reuse(kappa: FloatArray, batches: FloatArray, size: int) -> dict[str, float]:
-    """The same for independent batches without replacement, through rho_t."""
+def _buys_in_reuse(
+    kappa: FloatArray, batches: FloatArray, size: int, replacement: bool
+) -> dict[str, float]:
+    """The same for independent batches of a dataset, through rho_t."""
     constant = float(batches.mean())
-    ours, theirs = np.asarray(
-        effective_fluctuation(kappa, [batches, np.full(batches.size, constant)], size)
-    )
+    both = [batches, np.full(batches.size, constant)]
+    ours, theirs = np.asarray(effective_fluctuation(kappa, both, size, replacement=replacement))
     return {
         "constant_batch": constant,
         "effective_fluctuation": float(ours),

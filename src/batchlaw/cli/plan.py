@@ -7,15 +7,14 @@ import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import numpy as np
 from cyclopts import Parameter
 
 from batchlaw import _check
 from batchlaw._files import OutputDirectory
 from batchlaw.choices import refuse
-from batchlaw.cli.inputs import EXPONENTS, ProblemOptions, RateOptions, Whole
+from batchlaw.cli.inputs import EXPONENTS, Flag, ProblemOptions, RateOptions, Whole
 from batchlaw.cli.table import sparkline, text_table
 from batchlaw.export import FORMATS, export
 from batchlaw.plan_file import Plan, read_schedule, samples_of_budget
@@ -54,6 +53,10 @@ def plan(
     micro_batch: Whole | None = None,
     sampling: Literal["one-pass", "independent-batches", "reshuffled-epochs"] = "one-pass",
     dataset_size: Whole | None = None,
+    replacement: Flag = False,
+    momentum: float = 0.0,
+    nesterov: Flag = False,
+    pytorch: Flag = False,
     format_: Annotated[str | None, Parameter(name="--format")] = None,
     output_dir: Path | None = None,
 ) -> int:
@@ -93,6 +96,14 @@ def plan(
         How samples are drawn where a dataset is used more than once.
     dataset_size
         Samples of that dataset.
+    replacement
+        Independent batches are drawn with replacement.
+    momentum
+        beta of SGD, for one pass and a problem.
+    nesterov
+        Nesterov's momentum instead of heavy ball.
+    pytorch
+        The velocity is multiplied by the current rate, as in torch.optim.SGD.
     format_
         Print this instead of the table: json, megatron, olmo, accumulation or pytorch.
     output_dir
@@ -118,6 +129,10 @@ def plan(
         sequence_length=sequence_length,
         sampling=sampling.replace("-", " "),
         dataset_size=dataset_size,
+        replacement=replacement,
+        momentum=momentum,
+        nesterov=nesterov,
+        pytorch=pytorch,
         inputs={
             "rates": asdict(rates),
             "problem": {k: str(v) if v == math.inf else v for k, v in asdict(problem).items()},
@@ -126,6 +141,7 @@ def plan(
             "sampling": sampling,
             "dataset_size": dataset_size,
             "noise": None if noise is None else Path(noise).name,
+            "momentum": momentum,
         },
         seed=None if problem.problem is None else problem.used_seed,
     )
@@ -224,15 +240,7 @@ def _report(made: Plan) -> str:
 def _write(output: OutputDirectory, made: Plan) -> None:
     from batchlaw import plots
 
-    batches = made.batches
-    before = np.concatenate([[0], np.cumsum(batches)[:-1]])
-    rows: list[dict[str, Any]] = [
-        {"step": t, "rate": rate, "batch": batch, "samples_before": consumed}
-        for t, (rate, batch, consumed) in enumerate(
-            zip(made.rates, batches, before, strict=True), start=1
-        )
-    ]
     with output.transaction() as files:
         files.path("plan.json").write_text(made.to_json())
-        files.csv("plan.csv", rows)
-        plots.save(plots.plan_figure(made.rates, batches), files.path("plan.png"))
+        files.csv("plan.csv", made.step_table())
+        plots.save(plots.plan_figure(made.rates, made.batches), files.path("plan.png"))
