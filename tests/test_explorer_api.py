@@ -1,8 +1,10 @@
 """The explorer's API: the package's own numbers, bounds on every request, loopback only."""
 
+import asyncio
 import csv
 import io
 import json
+import threading
 import time
 
 import numpy as np
@@ -10,10 +12,11 @@ import pytest
 
 pytest.importorskip("fastapi")
 
+from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
 import batchlaw as bl
-from batchlaw.app import checks, server
+from batchlaw.app import checks, guard, server
 from batchlaw.app.server import make_app
 from batchlaw.app.setting import MOST_WORK, Setting
 from batchlaw.app.view import POINTS, stretched
@@ -45,13 +48,37 @@ def test_a_view_has_the_numbers_of_the_package(client):
     planned = bl.plan(rates, 512, spectrum=PAPER, stages=4).batches
     for name, batches in (("oracle", oracle), ("planned", planned), ("constant", np.full(64, 8.0))):
         assert by[name]["batches"] == batches.tolist()
-        assert by[name]["effective"] == bl.effective_batch(kappa, batches)
+        effective = bl.effective_batch(kappa, batches)
+        assert by[name]["effective"] == pytest.approx(effective, rel=1e-13)
         risk = bl.one_pass_risk(PAPER, rates, batches)
         for part in ("total", "approximation", "bias", "variance"):
             assert by[name]["risk"][part] == pytest.approx(getattr(risk, part), rel=1e-12)
     assert by["oracle"]["score"] == 1.0
-    path = bl.one_pass_risk(PAPER, rates, oracle, trajectory=True)
-    np.testing.assert_allclose(found["along"]["total"]["oracle"], path.total, rtol=1e-12)
+
+
+def test_the_risk_along_the_run_is_that_of_the_trajectory(client):
+    found = client.post("/api/along", json={"momentum": 0.5, "momentum_form": "pytorch"}).json()
+    rule = {"momentum": 0.5, "pytorch": True}
+    rates = bl.wsd(64, 0.05)
+    oracle = bl.allocate(bl.influence(PAPER, rates, **rule), 512)
+    path = bl.one_pass_risk(PAPER, rates, oracle, trajectory=True, **rule)
+    assert found["paths"][0]["name"] == "oracle"
+    np.testing.assert_allclose(found["paths"][0]["total"], path.total, rtol=1e-12)
+    np.testing.assert_allclose(found["paths"][0]["noise"], path.variance, rtol=1e-12)
+
+
+def test_data_reuse_is_followed_as_ever_longer_runs(client):
+    setting = {"procedure": "multi-pass", "steps": 64, "samples": 64}
+    found = client.post("/api/along", json=setting).json()
+    constant = found["paths"][2]
+    for end, total, noise in zip(found["steps"], constant["total"], constant["noise"], strict=True):
+        risk = bl.multi_pass_risk(PAPER, bl.wsd(64, 0.05)[:end], np.full(end, 8.0), samples=64)
+        assert total == pytest.approx(risk.total, rel=1e-12)
+        assert noise == pytest.approx(risk.fluctuation, rel=1e-12)
+    assert found["steps"][-1] == 64
+    long = client.post("/api/along", json=setting | {"steps": 4000, "budget": 8000}).json()
+    assert long["paths"] == []
+    assert "at most 2048 updates" in long["reason"]
 
 
 def test_a_view_of_data_reuse(client):
@@ -60,9 +87,9 @@ def test_a_view_of_data_reuse(client):
     kappa = bl.influence(PAPER, rates)
     (constant,) = [row for row in found["schedules"] if row["name"] == "constant"]
     batches = np.full(128, 8.0)
-    assert found["effective_name"] == "rho_eff"
-    assert found["along"] is None
-    assert constant["effective"] == bl.effective_fluctuation(kappa, batches, 64)
+    assert (found["summary"], found["noise"]) == ("rho_eff", "fluctuation")
+    rho = bl.effective_fluctuation(kappa, batches, 64)
+    assert constant["effective"] == pytest.approx(rho, rel=1e-13)
     risk = bl.multi_pass_risk(PAPER, rates, batches, samples=64)
     assert constant["risk"]["fluctuation"] == pytest.approx(risk.fluctuation, rel=1e-12)
 
@@ -74,7 +101,8 @@ def test_a_view_of_data_reuse(client):
         for kind in ("cosine", "linear", "polynomial", "constant", "step")
         for problem in ("sketch", "truncation")
     ]
-    + [{"momentum": 0.9}, {"procedure": "multi-pass", "replacement": True}],
+    + [{"momentum": 0.9, "momentum_form": form} for form in ("heavy-ball", "nesterov", "pytorch")]
+    + [{"procedure": "multi-pass", "replacement": True}],
 )
 def test_every_choice_has_a_view_and_a_collapse(client, setting):
     assert len(_view(client, **setting)["schedules"]) == 3
@@ -103,7 +131,7 @@ def test_the_score_of_a_drawing_is_that_of_effective_batch(client):
     batches = stretched(Setting(), np.array(heights))
     kappa = bl.influence(PAPER, bl.wsd(64, 0.05))
     assert batches.sum() == pytest.approx(512.0)
-    assert found["effective"] == bl.effective_batch(kappa, batches)
+    assert found["effective"] == pytest.approx(bl.effective_batch(kappa, batches), rel=1e-13)
     ratio = found["effective"] / bl.effective_batch(kappa, bl.allocate(kappa, 512))
     assert found["score"] == pytest.approx(ratio, rel=1e-12)
 
@@ -124,6 +152,7 @@ def test_the_table_and_the_picture_can_be_downloaded(client):
     table = client.post("/api/plan", json={"setting": {}, "format": "csv"}).text
     rows = list(csv.DictReader(io.StringIO(table)))
     plan = bl.plan(bl.wsd(64, 0.05), 512, spectrum=PAPER, stages=4)
+    assert list(rows[0]) == ["step", "rate", "batch", "samples_before"]
     assert [int(row["batch"]) for row in rows] == plan.batches.tolist()
     assert [float(row["rate"]) for row in rows] == plan.rates.tolist()
     picture = client.post("/api/plan", json={"setting": {}, "format": "png"})
@@ -143,6 +172,8 @@ def test_a_check_lands_on_the_exact_values(client):
         for there, here in zip(found["points"], exact, strict=True)
     ]
     assert np.abs(apart).max() < 4.0
+    assert found["apart"] == pytest.approx(np.abs(apart).max())
+    assert [point["exact"] for point in found["points"]] == [point["value"] for point in exact]
 
 
 def test_a_check_can_be_cancelled_and_a_third_is_refused(client):
@@ -160,16 +191,18 @@ def test_a_check_of_what_has_no_samples_is_refused(client):
     reply = client.post("/api/checks", json={"setting": {"problem": "sketch"}})
     assert reply.status_code == 422
     assert "can't be drawn" in reply.json()["detail"]
+    reply = client.post("/api/checks", json={"setting": {"momentum": 0.5}})
+    assert "momentum and average exist for the exact solver only" in reply.json()["detail"]
+    reply = client.post("/api/checks", json={"setting": {"budget": 10**10}})
+    assert "take fewer samples" in reply.json()["detail"]
+    asked = {"setting": {"budget": 60_000}, "repetitions": 2000}
+    reply = client.post("/api/checks", json=asked)
+    assert "take at most " in reply.json()["detail"]
 
 
 def _finished(client, name):
-    end = time.monotonic() + 60.0
-    while time.monotonic() < end:
-        found = client.get(f"/api/checks/{name}").json()
-        if found["finished"]:
-            return found
-        time.sleep(0.02)
-    raise AssertionError("the check did not end")
+    _until(lambda: client.get(f"/api/checks/{name}").json()["finished"])
+    return client.get(f"/api/checks/{name}").json()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +232,7 @@ def test_bad_settings_are_refused_with_a_reason(client, setting, said):
 
 
 def test_other_hosts_and_origins_are_turned_away(client):
-    for host in ("evil.example", "127.0.0.1.evil.example:80", "localhost.evil", ""):
+    for host in ("evil.example", "127.0.0.1.evil.example:80", "localhost.evil", "10.0.0.1", ""):
         assert client.post("/api/view", json={}, headers={"host": host}).status_code == 421
     for origin in ("http://evil.example", "null", "http://127.0.0.1:1", "https://127.0.0.1:8000"):
         assert client.post("/api/view", json={}, headers={"origin": origin}).status_code == 403
@@ -209,15 +242,15 @@ def test_other_hosts_and_origins_are_turned_away(client):
 
 
 def test_long_bodies_are_refused_before_they_are_read(client):
-    reply = client.post("/api/view", content=b" " * (server.LARGEST + 1))
+    reply = client.post("/api/view", content=b" " * (guard.LARGEST + 1))
     assert reply.status_code == 413
     unknown = client.post("/api/view", content=iter([b"{}"]))
-    assert unknown.status_code == 413
+    assert unknown.status_code == 411
 
 
 def test_every_reply_has_the_security_headers(client):
     for reply in (client.get("/"), client.get("/nothing"), client.post("/api/view", json={"a": 0})):
-        for name, value in server.HEADERS.items():
+        for name, value in guard.HEADERS.items():
             assert reply.headers[name] == value
 
 
@@ -232,7 +265,7 @@ def test_the_page_names_nothing_outside(client):
 
 def test_the_api_describes_itself(client):
     found = client.get("/api/openapi.json").json()
-    paths = {"/api/view", "/api/collapse", "/api/score", "/api/plan", "/api/checks"}
+    paths = {f"/api/{name}" for name in ("view", "along", "collapse", "score", "plan", "checks")}
     assert paths < set(found["paths"])
     assert json.dumps(found["components"]["schemas"]["Setting"])
 
@@ -244,9 +277,76 @@ def test_old_checks_are_forgotten(monkeypatch):
     names = []
     for _ in range(4):
         names.append(found.start(setting, 20))
-        end = time.monotonic() + 60.0
-        while not found.get(names[-1]).finished and time.monotonic() < end:
-            time.sleep(0.01)
+        _until(lambda: found.get(names[-1]).finished)
     assert found.get(names[0]) is None
     assert found.get(names[-1]) is not None
     found.close()
+
+
+def test_a_server_that_was_opened_answers_to_its_names_and_to_digits_only():
+    app = make_app(frozenset({"0.0.0.0", "tower"}))
+    with TestClient(app, base_url="http://127.0.0.1:8000") as client:
+        for host in ("tower:80", "TOWER", "192.168.1.5:8000", "[fe80::1]:80", "localhost"):
+            assert client.get("/", headers={"host": host}).status_code == 200
+        for host in ("evil.example", "tower.evil.example", "1.2.3", "[::1", "tower:x"):
+            assert client.get("/", headers={"host": host}).status_code == 421
+
+
+def test_a_check_that_nobody_asks_about_ends(monkeypatch):
+    monkeypatch.setattr(checks, "ABANDONED", 0.0)
+    found = checks.Checks()
+    name = found.start(Setting(steps=16, budget=32, problem="truncation", m=4), 2000)
+    check = found._checks[name]
+    _until(lambda: check.finished)
+    assert check.cancelled.is_set()
+    assert check.done < 2000
+    found.close()
+
+
+def test_blocks_of_repetitions_are_short_and_add_up():
+    setting = Setting(budget=100_000, problem="truncation", m=64)
+    for repetitions in (20, 21, 39, 200, 1999):
+        for at in (Setting(), setting):
+            blocks = checks._blocks(checks.Check(at, repetitions))
+            assert sum(blocks) == repetitions
+            assert 3 <= min(blocks) <= max(blocks) <= checks.BLOCK
+
+
+def test_a_request_whose_client_has_gone_is_not_computed():
+    """Two hold the turns; the third goes away while it waits, and is left out."""
+
+    class Client:
+        def __init__(self, gone):
+            self.gone = gone
+
+        async def is_disconnected(self):
+            return self.gone
+
+    async def all_of_them():
+        turns, release, done = server.Turns(), threading.Event(), []
+        held = [asyncio.create_task(turns.run(Client(False), release.wait, 30.0)) for _ in range(2)]
+        await asyncio.sleep(0.05)
+        gone = asyncio.create_task(turns.run(Client(True), done.append, "gone"))
+        there = asyncio.create_task(turns.run(Client(False), done.append, "there"))
+        await asyncio.sleep(0.05)
+        assert done == []
+        release.set()
+        await asyncio.gather(*held, there)
+        with pytest.raises(HTTPException) as refused:
+            await gone
+        return done, refused.value.status_code
+
+    assert asyncio.run(all_of_them()) == (["there"], 499)
+
+
+def test_too_many_waiting_requests_are_refused(monkeypatch):
+    monkeypatch.setattr(server, "WAITING", 0)
+    with TestClient(make_app(), base_url="http://127.0.0.1:8000") as client:
+        assert client.post("/api/view", json={}).status_code == 429
+
+
+def _until(true):
+    end = time.monotonic() + 60.0
+    while not true():
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -7,6 +7,7 @@ import pytest
 
 import batchlaw as bl
 import reference
+from batchlaw.problem import BLOCK, _paper_draws
 
 
 def test_paper_instance_has_the_published_figures(paper):
@@ -29,6 +30,16 @@ def test_paper_draws_match_the_whole_matrices():
     problem = bl.Problem.paper(seed=9, dim=d, sketch=M, a=a, b=b, sigma=sigma)
     eigenvalues = np.arange(1, d + 1) ** -a
     _assert_matches(problem, reference.sketched_problem(w, S, eigenvalues, sigma))
+
+
+@pytest.mark.parametrize("sketch", [3, 4])
+def test_paper_draws_are_those_of_python_to_the_bit(sketch):
+    rng = random.Random(123)
+    a, b, dim = 2.0, 1.5, BLOCK + 17
+    for first, target, columns in _paper_draws(123, dim, sketch, a, b):
+        for i, (w, column) in enumerate(zip(target, columns, strict=True), start=first):
+            assert w == rng.gauss(0.0, math.sqrt(i**-b / i**-a))
+            assert column.tolist() == [rng.gauss(0.0, 1 / math.sqrt(sketch)) for _ in column]
 
 
 def test_power_law_matches_the_whole_matrices_over_several_blocks(monkeypatch):

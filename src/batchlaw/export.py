@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -69,6 +70,18 @@ def export(
         )
     _refuse_indivisible(plan, layout)
     return _FORMATS[format](plan, layout)
+
+
+def rates_warning(text: str) -> str:
+    """What to say where an export can't run the planned rates: its comments are easily missed."""
+    found = re.search(r"up to ([\d.]+)% of the peak away", text)
+    if found is None or float(found[1]) <= 2.0:
+        return ""
+    return (
+        f"this trainer's rates differ from the plan's by up to {found[1]}% of the peak; the gain "
+        "that was predicted does not hold for them (decays that it can run: linear and 1-sqrt, "
+        "and stages that change outside warmup and decay)"
+    )
 
 
 def _megatron(plan: Plan, layout: Layout) -> str:

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from batchlaw import _check
 from batchlaw._check import FloatArray
 from batchlaw._kernels.common import aligned_zeros
+from batchlaw._kernels.gauss import standard_normals
 from batchlaw._kernels.sgd import gaussian_samples
 from batchlaw.nodes import SMALLEST_COUNT, Nodes, truncation_nodes
 from batchlaw.sketch_equivalent import sketch_nodes
@@ -377,15 +378,27 @@ def _blocks(dim: int) -> Iterator[tuple[int, int]]:
 def _paper_draws(
     seed: int, dim: int, sketch: int, a: float, b: float
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    gauss = random.Random(seed).gauss
-    entry_scale = 1.0 / math.sqrt(sketch)
+    stream = _python_stream(seed)
     for first, last in _blocks(dim):
-        target = np.empty(last - first + 1)
-        columns = np.empty((last - first + 1, sketch))
-        for k, i in enumerate(range(first, last + 1)):
-            target[k] = gauss(0.0, math.sqrt(i**-b / i**-a))
-            columns[k] = [gauss(0.0, entry_scale) for _ in range(sketch)]
-        yield first, target, columns
+        # Normal numbers come in pairs; a block has an even number of coordinates, so that an
+        # odd one out can only be the last of all.
+        count = (last - first + 1) * (sketch + 1)
+        normal = np.empty(count + count % 2)
+        standard_normals(stream.random(normal.size), normal)
+        draws = normal[:count].reshape(-1, sketch + 1)
+        scale = np.array([math.sqrt(i**-b / i**-a) for i in range(first, last + 1)])
+        yield first, draws[:, 0] * scale, draws[:, 1:] * (1.0 / math.sqrt(sketch))
+
+
+def _python_stream(seed: int) -> np.random.Generator:
+    """The uniform numbers of Python's ``random.Random(seed)``, many at a time."""
+    *key, position = random.Random(seed).getstate()[1]
+    twister = np.random.MT19937()
+    twister.state = {
+        "bit_generator": "MT19937",
+        "state": {"key": np.array(key, dtype=np.uint32), "pos": position},
+    }
+    return np.random.Generator(twister)
 
 
 def _numpy_draws(

@@ -2,55 +2,68 @@
 
 from __future__ import annotations
 
-import itertools
+import math
 import secrets
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from batchlaw._check import FloatArray
+from batchlaw.app.collapse import MOST_SCHEDULES, exact_collapse, families
+from batchlaw.app.replies import CheckState, Measured
 from batchlaw.app.setting import Setting
-from batchlaw.app.view import Solved, collapse_schedules, term_of
-from batchlaw.simulate import simulate_multi_pass, simulate_one_pass
+from batchlaw.app.solved import Solved
 
-# Repetitions of a block: after each the page sees the dots move.
-BLOCK = 20
-MOST_REPETITIONS = 2000
-# Numbers that one check may touch: schedules, repetitions, samples, directions.
-MOST_WORK = 2 * 10**11
-# Finished checks that are kept, and the seconds for which they are.
-KEPT, SECONDS = 16, 600.0
+# Repetitions of a block, fewer where they take long: after each the page sees the dots move,
+# and a check that was cancelled ends.
+BLOCK, SMALLEST_BLOCK = 20, 4
+# With fewer the standard errors themselves are too rough to judge by.
+FEWEST_REPETITIONS, MOST_REPETITIONS = 100, 2000
+# Numbers that one block and one check may touch: schedules, repetitions, samples, directions.
+# Some seconds, and some minutes.
+BLOCK_WORK, MOST_WORK = 4 * 10**9, 10**11
+# Checks that may run or wait, and finished ones that are kept.
+AT_A_TIME, KEPT = 2, 16
+# Seconds without a question after which nobody is waiting; a hidden page asks once a minute.
+ABANDONED = 150.0
 
 
-class TooMuchError(ValueError):
-    """A check that is refused because it would take too long, or because others are running."""
+class BusyError(Exception):
+    """Others are running."""
 
 
 @dataclass
 class Check:
-    """One background run, as the page sees it."""
+    """One background run."""
 
     setting: Setting
     repetitions: int
     done: int = 0
-    points: list[dict[str, Any]] = field(default_factory=list)
+    points: list[Measured] = field(default_factory=list)
     error: str = ""
     finished: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
-    touched: float = field(default_factory=time.monotonic)
+    asked: float = field(default_factory=time.monotonic)
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "done": self.done,
-            "repetitions": self.repetitions,
-            "finished": self.finished,
-            "cancelled": self.cancelled.is_set(),
-            "error": self.error,
-            "points": self.points,
-        }
+    def state(self) -> CheckState:
+        points = self.points
+        distances = [abs(p.value - p.exact) / p.error for p in points if p.error > 0.0]
+        return CheckState(
+            done=self.done,
+            repetitions=self.repetitions,
+            finished=self.finished,
+            cancelled=self.cancelled.is_set(),
+            error=self.error,
+            points=points,
+            apart=max(distances, default=None),
+        )
+
+    @property
+    def unwanted(self) -> bool:
+        return self.cancelled.is_set() or time.monotonic() - self.asked > ABANDONED
 
 
 class Checks:
@@ -62,22 +75,19 @@ class Checks:
         self._lock = threading.Lock()
 
     def start(self, setting: Setting, repetitions: int) -> str:
+        """The name of a new check; a ValueError says why there can't be one."""
         if setting.problem == "sketch":
             raise ValueError(
                 "samples can't be drawn from the average of all sketches: take the paper's "
                 "problem, a truncation or a spectrum"
             )
-        work = 32.0 * repetitions * setting.directions * _touched(setting)
-        if work > MOST_WORK:
-            raise TooMuchError(
-                f"a check may touch {MOST_WORK:.0e} numbers, this would be {work:.1e}: "
-                "take fewer repetitions, samples or steps"
-            )
+        setting.solver.check_simulated()
+        _check_work(setting, repetitions)
         with self._lock:
+            unfinished = [check for check in self._checks.values() if not check.finished]
+            if len(unfinished) >= AT_A_TIME:
+                raise BusyError("other checks are running: wait, or stop them")
             self._forget()
-            waiting = sum(not check.finished for check in self._checks.values())
-            if waiting >= 2:
-                raise TooMuchError("another check is running: wait, or cancel it")
             name = secrets.token_urlsafe(12)
             check = self._checks[name] = Check(setting, repetitions)
         self._pool.submit(_run, check)
@@ -86,28 +96,47 @@ class Checks:
     def get(self, name: str) -> Check | None:
         check = self._checks.get(name)
         if check is not None:
-            check.touched = time.monotonic()
+            check.asked = time.monotonic()
         return check
 
     def close(self) -> None:
-        for check in self._checks.values():
+        """Cancel all, and do not wait for the blocks that they are in."""
+        for check in list(self._checks.values()):
             check.cancelled.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def _forget(self) -> None:
-        old = [
-            name
-            for name, check in self._checks.items()
-            if check.finished and time.monotonic() - check.touched > SECONDS
-        ]
-        spare = [name for name, check in self._checks.items() if check.finished]
-        for name in {*old, *spare[: max(0, len(self._checks) - KEPT)]}:
+        finished = [name for name, check in self._checks.items() if check.finished]
+        for name in finished[: max(0, len(finished) - KEPT + 1)]:
             del self._checks[name]
 
 
-def _touched(setting: Setting) -> float:
-    """Samples that one schedule reads."""
-    return float(setting.budget + (setting.samples if setting.procedure == "multi-pass" else 0))
+def _repetition_work(setting: Setting) -> float:
+    """Numbers that one repetition of all schedules touches."""
+    samples = float(setting.budget) * 1.5 + (setting.samples if setting.reuse else 0)
+    return MOST_SCHEDULES * samples * setting.directions
+
+
+def _check_work(setting: Setting, repetitions: int) -> None:
+    one = _repetition_work(setting)
+    if SMALLEST_BLOCK * one > BLOCK_WORK:
+        raise ValueError(
+            f"a repetition of a check must touch at most {BLOCK_WORK // SMALLEST_BLOCK:.1e} "
+            f"numbers, got {one:.1e}: take fewer samples or directions"
+        )
+    if repetitions * one > MOST_WORK:
+        raise ValueError(
+            f"a check must touch at most {MOST_WORK:.0e} numbers, got {repetitions * one:.1e}: "
+            f"take at most {int(MOST_WORK / one)} repetitions"
+        )
+
+
+def _blocks(check: Check) -> list[int]:
+    """Repetitions of each block: as even as can be, three at least."""
+    most = min(BLOCK, BLOCK_WORK // _repetition_work(check.setting))
+    blocks = math.ceil(check.repetitions / most)
+    size, larger = divmod(check.repetitions, blocks)
+    return [size + 1] * larger + [size] * (blocks - larger)
 
 
 def _run(check: Check) -> None:
@@ -121,32 +150,27 @@ def _run(check: Check) -> None:
 
 def _simulate(check: Check) -> None:
     """Blocks of repetitions with seeds of their own; their means, with standard errors."""
-    setting = check.setting
-    solved = Solved.of(setting)
-    rows, sizes = collapse_schedules(solved)
-    term = term_of(setting)
-    means, errors = [], []
-    for block in itertools.count():
-        if check.cancelled.is_set() or check.done >= check.repetitions:
+    solved = Solved.of(check.setting)
+    rows, sizes = families(solved)
+    exact = exact_collapse(solved, rows, sizes).points
+    schedules: list[FloatArray] = list(sizes.astype(np.float64))
+    total, squares = np.zeros(len(rows)), np.zeros(len(rows))
+    for seed, size in enumerate(_blocks(check)):
+        if check.unwanted:
+            check.cancelled.set()
             return
-        options: dict[str, Any] = {"repetitions": BLOCK, "seed": block, "threads": 1}
-        if setting.procedure == "one-pass":
-            risk = simulate_one_pass(solved.problem, solved.gamma, sizes, **options)
-        else:
-            risk = simulate_multi_pass(
-                solved.problem,
-                solved.gamma,
-                sizes,
-                samples=setting.samples,
-                replacement=setting.replacement,
-                **options,
-            )
-        means.append(np.asarray(getattr(risk, term)))
-        errors.append(np.asarray(risk.standard_error(term)))
-        value = np.mean(means, axis=0)
-        error = np.sqrt(np.sum(np.square(errors), axis=0)) / len(errors)
+        risk = check.setting.solver.simulated(
+            solved.problem, solved.gamma, schedules, repetitions=size, seed=seed
+        )
+        total += size * np.asarray(getattr(risk, solved.noise))
+        squares += np.square(size * np.asarray(risk.standard_error(solved.noise)))
+        done = check.done + size
         check.points = [
-            row | {"value": float(v), "error": float(e)}
-            for row, v, e in zip(rows, value, error, strict=True)
+            Measured(
+                **(point.model_dump() | {"value": value, "error": error, "exact": point.value})
+            )
+            for point, value, error in zip(
+                exact, (total / done).tolist(), (np.sqrt(squares) / done).tolist(), strict=True
+            )
         ]
-        check.done += BLOCK
+        check.done = done

@@ -1,148 +1,127 @@
-"""The explorer's server: a small typed API over the package, and one page. Loopback only."""
+"""The explorer's server: a small typed API over the package, and one page."""
 
 from __future__ import annotations
 
 import asyncio
-import io
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import numpy as np
 from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
+from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
 from pydantic import BaseModel, ConfigDict, Field
+from threadpoolctl import threadpool_limits
 
 from batchlaw._version import __version__
-from batchlaw.app.checks import MOST_REPETITIONS, Checks, TooMuchError
+from batchlaw.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError, Check, Checks
+from batchlaw.app.collapse import collapse
+from batchlaw.app.downloads import Format, plan_file
+from batchlaw.app.guard import Guard
+from batchlaw.app.replies import Along, CheckState, Collapse, Problem, Scored, Started, View
 from batchlaw.app.setting import Setting
-from batchlaw.app.view import Solved, collapse, drawn, view
-from batchlaw.export import export
+from batchlaw.app.view import along, score, view
 
 STATIC = Path(__file__).parent / "static"
-# Bytes of a request, and computations at a time; more wait.
-LARGEST, AT_A_TIME = 256 * 1024, 2
-HEADERS = {
-    "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
-        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    ),
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Opener-Policy": "same-origin",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
+# Computations at a time, and requests that may wait for their turn.
+AT_A_TIME, WAITING = 2, 256
+# What every request can be answered with beside its own reply.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Problem, "description": "not JSON"},
+    403: {"model": Problem, "description": "from another page"},
+    411: {"model": Problem, "description": "of unknown length"},
+    413: {"model": Problem, "description": "too long"},
+    421: {"model": Problem, "description": "for another host"},
+    422: {"model": Problem, "description": "out of bounds, or impossible: the reason"},
+    429: {"model": Problem, "description": "too many at a time"},
 }
-LOOPBACK = re.compile(r"(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?\Z")
+LOST: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "no such check"}}
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
-class Drawing(BaseModel):
-    """A drawn schedule: heights at evenly spaced steps."""
+class Asked(BaseModel):
+    """A request about a setting."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     setting: Setting
+
+
+class Drawing(Asked):
+    """A drawn schedule: heights at evenly spaced steps."""
+
     heights: Annotated[
-        list[Annotated[float, Field(gt=0.0, le=1e12)]], Field(min_length=2, max_length=2000)
+        list[Annotated[float, Field(ge=1e-9, le=1e12)]], Field(min_length=2, max_length=2000)
     ]
 
 
-class Download(BaseModel):
-    """A plan in one of its formats."""
+class Download(Asked):
+    """A plan in one of its formats; what a trainer needs beside it is said by its refusal."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    setting: Setting
-    format: Literal["json", "megatron", "olmo", "accumulation", "pytorch", "csv", "png"]
-    sequence_length: int | None = Field(default=None, ge=1, le=10**9)
-    data_parallel: int | None = Field(default=None, ge=1, le=10**6)
-    micro_batch: int | None = Field(default=None, ge=1, le=10**6)
+    format: Format
+    sequence_length: int | None = Field(None, ge=1, le=10**9, description="tokens of a sample")
+    data_parallel: int | None = Field(None, ge=1, le=10**6, description="ranks")
+    micro_batch: int | None = Field(None, ge=1, le=10**6, description="samples at a time on a rank")
 
 
-class Asked(BaseModel):
+class Ordered(Asked):
     """A Monte Carlo check."""
 
-    model_config = ConfigDict(extra="forbid")
-
-    setting: Setting
-    repetitions: int = Field(default=200, ge=20, le=MOST_REPETITIONS)
+    repetitions: int = Field(default=200, ge=FEWEST_REPETITIONS, le=MOST_REPETITIONS)
 
 
-def make_app(hosts: frozenset[str] = frozenset()) -> FastAPI:
-    """The application; ``hosts`` are names beside loopback's that a request may be for."""
+class Turns:
+    """A few computations at a time; those whose client has gone are left out."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._waiting = 0
+
+    async def run(
+        self, request: Request, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        if self._waiting >= WAITING:
+            raise HTTPException(429, f"at most {WAITING} requests may wait")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                if await request.is_disconnected():
+                    raise HTTPException(499, "the client has gone")
+                return await asyncio.to_thread(work, *args, **kwargs)
+        finally:
+            self._waiting -= 1
+
+
+def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
+    """The application; ``names`` are hosts beside loopback's that a request may be for."""
     checks = Checks()
-    turns = asyncio.Semaphore(AT_A_TIME)
 
     @asynccontextmanager
     async def life(_: FastAPI) -> AsyncIterator[None]:
-        yield
+        # Two computations at a time on few cores: the threads of each would be in the way.
+        with threadpool_limits(1, "blas"):
+            yield
         checks.close()
 
     app = FastAPI(
         title="batchlaw explorer",
         version=__version__,
+        description="Influence, schedules and risks of mini-batch SGD, as the page shows them.",
         lifespan=life,
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
+        responses=REFUSALS,
     )
-    _guard(app, hosts)
-    _errors(app)
-
-    async def compute(work: Callable[..., Any], *arguments: Any) -> Any:
-        async with turns:
-            return await asyncio.to_thread(work, *arguments)
-
-    @app.post("/api/view")
-    async def get_view(setting: Setting) -> dict[str, Any]:
-        """Rates, influence, schedules and their risks."""
-        return dict(await compute(view, setting))
-
-    @app.post("/api/collapse")
-    async def get_collapse(setting: Setting) -> dict[str, Any]:
-        """The noise of four families of schedules against one summary of them."""
-        return dict(await compute(collapse, setting))
-
-    @app.post("/api/score")
-    async def get_score(drawing: Drawing) -> dict[str, Any]:
-        """A drawn schedule, scaled to the budget, against the oracle."""
-        return dict(await compute(drawn, drawing.setting, np.array(drawing.heights)))
-
-    @app.post("/api/plan")
-    async def get_plan(asked: Download) -> Response:
-        """The planned schedule as a file."""
-        content, kind, name = await compute(_file, asked)
-        disposition = f'attachment; filename="{name}"'
-        return Response(content, media_type=kind, headers={"Content-Disposition": disposition})
-
-    @app.post("/api/checks", status_code=202)
-    async def start_check(asked: Asked) -> dict[str, str]:
-        """Start a Monte Carlo check of the collapse."""
-        try:
-            return {"id": checks.start(asked.setting, asked.repetitions)}
-        except TooMuchError as error:
-            raise HTTPException(429, str(error)) from None
-
-    @app.get("/api/checks/{name}")
-    async def get_check(name: str) -> dict[str, Any]:
-        """How far a check is, and its points so far."""
-        found = checks.get(name)
-        if found is None:
-            raise HTTPException(404, "there is no such check")
-        return found.as_json()
-
-    @app.delete("/api/checks/{name}", status_code=204)
-    async def cancel_check(name: str) -> None:
-        """Stop a check after the block it is in."""
-        found = checks.get(name)
-        if found is None:
-            raise HTTPException(404, "there is no such check")
-        found.cancelled.set()
+    app.add_middleware(Guard, names=names)
+    _explain_errors(app)
+    _add_computations(app, Turns())
+    _add_checks(app, checks)
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -152,38 +131,69 @@ def make_app(hosts: frozenset[str] = frozenset()) -> FastAPI:
     return app
 
 
-def _guard(app: FastAPI, hosts: frozenset[str]) -> None:
-    """Every request is for this server, from its own page, and small; every reply is marked."""
+def _add_computations(app: FastAPI, turns: Turns) -> None:
+    @app.post("/api/view")
+    async def get_view(request: Request, setting: Setting) -> View:
+        """Rates, influence, schedules and their risks."""
+        return await turns.run(request, view, setting)
 
-    def ours(host: str) -> bool:
-        return LOOPBACK.match(host) is not None or host.rpartition(":")[0] in hosts or host in hosts
+    @app.post("/api/along")
+    async def get_along(request: Request, setting: Setting) -> Along:
+        """The risk of each schedule after the updates so far."""
+        return await turns.run(request, along, setting)
 
-    @app.middleware("http")
-    async def check(
-        request: Request, proceed: Callable[[Request], Awaitable[Response]]
-    ) -> Response:
-        host, origin = request.headers.get("host", ""), request.headers.get("origin")
-        if not ours(host):
-            reply: Response = PlainTextResponse("this server is for loopback only", 421)
-        elif origin is not None and origin != f"{request.url.scheme}://{host}":
-            reply = PlainTextResponse("requests must come from this server's own page", 403)
-        elif not _small(request):
-            reply = PlainTextResponse(f"a request may have {LARGEST} bytes", 413)
-        else:
-            reply = await proceed(request)
-        reply.headers.update(HEADERS)
-        return reply
+    @app.post("/api/collapse")
+    async def get_collapse(request: Request, setting: Setting) -> Collapse:
+        """The noise of four families of schedules against one summary of them."""
+        return await turns.run(request, collapse, setting)
+
+    @app.post("/api/score")
+    async def get_score(request: Request, drawing: Drawing) -> Scored:
+        """A drawn schedule, scaled to the budget, against the oracle."""
+        return await turns.run(request, score, drawing.setting, np.array(drawing.heights))
+
+    @app.post(
+        "/api/plan",
+        response_class=Response,
+        responses={200: {"description": "the file", "content": {"application/octet-stream": {}}}},
+    )
+    async def get_plan(request: Request, asked: Download) -> Response:
+        """The planned schedule as a file."""
+        layout = asked.model_dump(include={"sequence_length", "data_parallel", "micro_batch"})
+        file = await turns.run(request, plan_file, asked.setting, asked.format, layout)
+        headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+        if file.warning:
+            headers["Batchlaw-Warning"] = file.warning
+        return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _small(request: Request) -> bool:
-    """A body must say how long it is, and be short."""
-    if request.method not in ("POST", "PUT", "PATCH"):
-        return True
-    length = request.headers.get("content-length", "")
-    return length.isdigit() and int(length) <= LARGEST
+def _add_checks(app: FastAPI, checks: Checks) -> None:
+    def find(name: str) -> Check:
+        found = checks.get(name)
+        if found is None:
+            raise HTTPException(404, "there is no such check")
+        return found
+
+    @app.post("/api/checks", status_code=202)
+    async def start_check(asked: Ordered) -> Started:
+        """Start a Monte Carlo check of the collapse."""
+        try:
+            return Started(id=checks.start(asked.setting, asked.repetitions))
+        except BusyError as error:
+            raise HTTPException(429, str(error)) from None
+
+    @app.get("/api/checks/{name}", responses=LOST)
+    async def get_check(name: str) -> CheckState:
+        """How far a check is, and its points so far."""
+        return find(name).state()
+
+    @app.delete("/api/checks/{name}", status_code=204, responses=LOST)
+    async def cancel_check(name: str) -> None:
+        """Stop a check after the block it is in."""
+        find(name).cancelled.set()
 
 
-def _errors(app: FastAPI) -> None:
+def _explain_errors(app: FastAPI) -> None:
     """Bad input is 422 with one line that says what, what was needed, what came."""
 
     @app.exception_handler(RequestValidationError)
@@ -197,32 +207,3 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(ArithmeticError)
     async def refused(_: Request, error: Exception) -> JSONResponse:
         return JSONResponse({"detail": " ".join(str(error).split())}, 422)
-
-
-def _file(asked: Download) -> tuple[bytes, str, str]:
-    """Content, media type and name."""
-    plan = Solved.of(asked.setting).plan()
-    if asked.format == "png":
-        from batchlaw import plots
-
-        buffer = io.BytesIO()
-        plots.plan_figure(plan.rates, plan.batches).savefig(buffer, format="png", dpi=150)
-        return buffer.getvalue(), "image/png", "plan.png"
-    if asked.format == "csv":
-        lines = [
-            f"{t},{rate!r},{batch}"
-            for t, (rate, batch) in enumerate(
-                zip(plan.rates.tolist(), plan.batches.tolist(), strict=True), start=1
-            )
-        ]
-        return "\n".join(["step,rate,batch", *lines, ""]).encode(), "text/csv", "plan.csv"
-    text = export(
-        plan,
-        asked.format,
-        sequence_length=asked.sequence_length,
-        data_parallel=asked.data_parallel,
-        micro_batch=asked.micro_batch,
-    )
-    if asked.format == "json":
-        return text.encode(), "application/json", "plan.json"
-    return text.encode(), "text/plain", f"plan-{asked.format}.txt"

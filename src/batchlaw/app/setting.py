@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -67,6 +67,7 @@ class Setting(BaseModel):
     samples: int = Field(default=512, ge=2, le=10**7, description="N of multi-pass")
     replacement: bool = False
     momentum: float = Field(default=0.0, ge=0.0, le=0.999, description="of one pass")
+    momentum_form: Literal["heavy-ball", "nesterov", "pytorch", "pytorch-nesterov"] = "heavy-ball"
 
     budget: Count = Field(default=512, description="samples in all batches")
     min_batch: Count = 1
@@ -84,7 +85,7 @@ class Setting(BaseModel):
             raise ValueError(
                 f"steps times directions must be at most {MOST_WORK}, got {work}: take fewer"
             )
-        if self.procedure == "multi-pass":
+        if self.reuse:
             if self.momentum:
                 raise ValueError("momentum exists for one pass only")
             if self.steps > MOST_REUSE_STEPS:
@@ -99,20 +100,37 @@ class Setting(BaseModel):
         return self
 
     @property
+    def reuse(self) -> bool:
+        """Whether a dataset is read more than once."""
+        return self.procedure == "multi-pass"
+
+    @property
     def directions(self) -> int:
-        return len(self.spectrum.eigenvalue) if self.spectrum is not None else self.m
+        if self.problem == "spectrum" and self.spectrum is not None:
+            return len(self.spectrum.eigenvalue)
+        return self.m
 
     @property
     def largest_batch(self) -> int | None:
         """What the page asked for, and no more than a dataset has."""
-        if self.procedure == "multi-pass" and not self.replacement:
-            return min(self.samples, self.max_batch or self.samples)
-        return self.max_batch
+        limits = [most for most in (self.max_batch, self.solver.max_batch) if most is not None]
+        return min(limits, default=None)
+
+    @property
+    def momentum_rule(self) -> dict[str, Any]:
+        """Momentum and its form, as solvers take them."""
+        if not self.momentum:
+            return {}
+        return {
+            "momentum": self.momentum,
+            "nesterov": self.momentum_form in ("nesterov", "pytorch-nesterov"),
+            "pytorch": self.momentum_form in ("pytorch", "pytorch-nesterov"),
+        }
 
     @property
     def solver(self) -> SolverChoice:
-        if self.procedure == "one-pass":
-            return SolverChoice(momentum=self.momentum)
+        if not self.reuse:
+            return SolverChoice(**self.momentum_rule)
         return SolverChoice(
             procedure="multi-pass", samples=self.samples, replacement=self.replacement
         )

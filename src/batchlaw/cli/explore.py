@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import socket
+import sys
 import webbrowser
 
 from batchlaw import _check
@@ -17,7 +19,8 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
     port
         A free one by default.
     host
-        Address to listen on. Others than loopback's let other machines in: there is no password.
+        Address to listen on; 0.0.0.0 is every address of this machine. Others than loopback's
+        let other machines in: there is no password.
     quiet
         Do not open a browser.
     """
@@ -25,25 +28,46 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         import uvicorn
 
         from batchlaw.app.server import make_app
-    except ModuleNotFoundError:
-        raise ValueError("explore must have FastAPI: install the extra, explore") from None
-    if port:
-        _check.count("port", port)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    except ModuleNotFoundError as error:
+        raise ValueError(f"explore must have {error.name}: install the extra, explore") from None
+    if _check.count("port", port, minimum=0) > 65535:
+        raise ValueError(f"port must be at most 65535, got {port}")
+    with _listener(host, port) as listener:
+        names = _names(host)
+        name = f"[{host}]" if ":" in host else host
+        if names and ipaddress.ip_address(listener.getsockname()[0]).is_unspecified:
+            name = socket.gethostname()
+        address = f"http://{name}:{listener.getsockname()[1]}/"
+        print(f"{address}  (Ctrl-C ends it)", flush=True)
+        if names:
+            print("batchlaw: open to other machines, without a password", file=sys.stderr)
+        if not quiet:
+            webbrowser.open(address)
+        settings = uvicorn.Config(
+            make_app(names), log_level="warning", server_header=False, timeout_graceful_shutdown=5
+        )
+        uvicorn.Server(settings).run(sockets=[listener])
+    return 0
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket that is bound at once, so that the address is known before the server starts."""
     try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.socket(family, socket.SOCK_STREAM)
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listener.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listener.close()
+    except OSError as error:
         raise ValueError(f"{host}:{port} must be free to listen on: {error}") from None
-    name = f"[{host}]" if family == socket.AF_INET6 else host
-    address = f"http://{name}:{listener.getsockname()[1]}/"
-    print(f"{address}  (Ctrl-C ends it)", flush=True)
-    if not quiet:
-        webbrowser.open(address)
-    settings = uvicorn.Config(
-        make_app(frozenset({name})), log_level="warning", server_header=False, timeout_keep_alive=30
-    )
-    uvicorn.Server(settings).run(sockets=[listener])
-    return 0
+    return listener
+
+
+def _names(host: str) -> frozenset[str]:
+    """Names that a request may be for, beside loopback's; none where only loopback listens."""
+    try:
+        if ipaddress.ip_address(host).is_loopback:
+            return frozenset()
+    except ValueError:
+        if host == "localhost":
+            return frozenset()
+    return frozenset({host.lower(), socket.gethostname().lower()})

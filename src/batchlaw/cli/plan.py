@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +15,7 @@ from batchlaw._files import OutputDirectory
 from batchlaw.choices import refuse
 from batchlaw.cli.inputs import EXPONENTS, Flag, ProblemOptions, RateOptions, Whole
 from batchlaw.cli.table import sparkline, text_table
-from batchlaw.export import FORMATS, export
+from batchlaw.export import FORMATS, export, rates_warning
 from batchlaw.plan_file import Plan, read_schedule, samples_of_budget
 from batchlaw.planner import PowerLaw, Spectrum
 from batchlaw.planner import plan as make_plan
@@ -160,20 +159,9 @@ def plan(
             micro_batch=micro_batch,
         )
         print(text, end="")
-        _warn_of_rates(text)
+        if warning := rates_warning(text):
+            print(f"batchlaw: {warning}", file=sys.stderr)
     return 0
-
-
-def _warn_of_rates(text: str) -> None:
-    """On stderr, where an export can't run the planned rates: its comments are easily missed."""
-    found = re.search(r"up to ([\d.]+)% of the peak away", text)
-    if found is not None and float(found[1]) > 2.0:
-        print(
-            f"batchlaw: this trainer's rates differ from the plan's by up to {found[1]}% of the "
-            "peak; the gain that was predicted does not hold for them (decays that it can run: "
-            "linear and 1-sqrt, and stages that change outside warmup and decay)",
-            file=sys.stderr,
-        )
 
 
 def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None) -> Spectrum:

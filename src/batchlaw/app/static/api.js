@@ -36,6 +36,7 @@ export async function ask(path, body) {
   }
 }
 
+// Gives what there is to say of the file, mostly nothing.
 export async function download(body) {
   const response = await reply(await post("/api/plan", body));
   const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "plan";
@@ -44,6 +45,7 @@ export async function download(body) {
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
+  return response.headers.get("Batchlaw-Warning") ?? "";
 }
 
 export async function startCheck(body) {

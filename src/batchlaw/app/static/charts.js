@@ -54,10 +54,13 @@ const line = (label, name, more = {}) => ({
 
 export function influence(chart, view) {
   chart.draw({
-    scales: { x: { time: false }, y: {}, share: { range: [0, 1.05] } },
-    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "sqrt of influence, of its largest", scale: "share", side: 1, grid: { show: false } }],
-    series: [{ label: "update" }, line("learning rate", "constant"), line("sqrt influence", "planned", { scale: "share" })],
-  }, [view.steps, view.rate, view.root]);
+    scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.05 * high] }, share: { range: [0, 1.05] } },
+    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "share of its largest", scale: "share", side: 1, grid: { show: false } }],
+    series: [
+      { label: "update" }, line("learning rate", "constant"),
+      line("influence κ", "oracle", { scale: "share", dash: [2, 3] }), line("√κ", "planned", { scale: "share" }),
+    ],
+  }, [view.steps, view.rate, view.share, view.root]);
 }
 
 export function batches(chart, view, drawn) {
@@ -70,14 +73,13 @@ export function batches(chart, view, drawn) {
   }, [view.steps, ...view.schedules.map((s) => s.batches), ...(drawn ? [drawn.batches] : [])]);
 }
 
-export function along(chart, path, part) {
-  const names = Object.keys(path[part]);
+export function along(chart, found, part, label) {
   chart.draw({
-    key: part,
+    key: label,
     scales: { x: { time: false } },
-    axes: [{ label: "update" }, { label: part === "total" ? "risk" : part, side: 3 }],
-    series: [{ label: "update" }, ...names.map((name) => line(name, name))],
-  }, [path.steps, ...names.map((name) => path[part][name])]);
+    axes: [{ label: "updates made" }, { label, side: 3 }],
+    series: [{ label: "update" }, ...found.paths.map(({ name }) => line(name, name))],
+  }, [found.steps, ...found.paths.map((path) => path[part])]);
 }
 
 const FAMILY = {
@@ -145,8 +147,8 @@ export function collapse(chart, found, measured) {
   }, [xs, ...families.map((family) => column(family, found.points, "value"))]);
 }
 
-const PARTS = ["irreducible", "approximation", "bias", "variance", "fluctuation"];
-const FILL = { irreducible: "irreducible", approximation: "approximation", bias: "bias", variance: "variance", fluctuation: "planned" };
+const PARTS = ["approximation", "bias", "variance", "fluctuation"];
+const FILL = { approximation: "approximation", bias: "bias", variance: "variance", fluctuation: "planned" };
 const svg = (tag, attributes, text) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -154,13 +156,12 @@ const svg = (tag, attributes, text) => {
   return node;
 };
 
-// One bar a schedule for the excess risk, cut into its parts; and the noise alone, magnified.
+// One bar a schedule for the risk beyond the labels' noise, in its parts; and the noise alone, magnified.
 export function bars(place, rows, noise) {
   const width = 460, left = 78, height = 22, gap = 12;
-  const names = PARTS.filter((part) => part !== "irreducible" && rows[0].risk[part] !== undefined);
-  const block = (title, parts, top) => {
-    const sum = (row) => parts.reduce((total, part) => total + row.risk[part], 0);
-    const most = Math.max(...rows.map(sum));
+  const names = PARTS.filter((part) => rows[0].risk[part] !== null);
+  const block = (title, whole, parts, top) => {
+    const most = Math.max(...rows.map((row) => row.risk[whole]), Number.MIN_VALUE);
     picture.append(svg("text", { x: 0, y: top + 12 }, title));
     rows.forEach((row, k) => {
       const y = top + 20 + k * (height + gap);
@@ -173,14 +174,14 @@ export function bars(place, rows, noise) {
         picture.append(box);
         x += wide;
       }
-      picture.append(svg("text", { x: x + 6, y: y + 15 }, short(sum(row))));
+      picture.append(svg("text", { x: x + 6, y: y + 15 }, short(row.risk[whole])));
     });
     return top + 24 + rows.length * (height + gap);
   };
   const total = 2 * (34 + rows.length * (height + gap));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": "risk of the schedules in its parts" });
-  const next = block("excess risk", names, 0);
-  block(`${noise} alone`, [noise], next + 8);
+  const next = block("risk beyond the noise of the labels", "reducible", names, 0);
+  block(`${noise} alone`, noise, [noise], next + 8);
   const keys = document.createElement("p");
   for (const part of names) {
     const key = document.createElement("span");

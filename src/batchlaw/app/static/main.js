@@ -9,10 +9,12 @@ const $ = (id) => document.getElementById(id);
 const FORMATS = { json: "JSON", csv: "CSV", png: "picture", megatron: "Megatron-LM", olmo: "OLMo-core", accumulation: "accumulation", pytorch: "PyTorch" };
 const LAYOUT = { sequence_length: "tokens a sample", data_parallel: "data parallel", micro_batch: "micro-batch" };
 const charts = Object.fromEntries(["influence", "batches", "along", "collapse"].map((name) => [name, new Chart($(`${name}-chart`))]));
-const page = { view: null, drawn: null, collapse: null, measured: null, check: null };
+const page = { setting: null, view: null, along: null, drawn: null, collapse: null, measured: null, check: null };
 let state;
 let drawing;
 let waiting = null;
+
+const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 function say(text) { $("status").textContent = text; }
 
@@ -39,16 +41,16 @@ function table(id, header, rows) {
 
 function rows() {
   const found = page.view.schedules;
-  return page.drawn ? [...found, { name: "drawn", samples: state.values.budget, ...page.drawn }] : found;
+  return page.drawn ? [...found, { name: "drawn", ...page.drawn }] : found;
 }
 
 function show() {
   const { view } = page;
   if (!view) return;
-  const noise = state.values.procedure === "one-pass" ? "variance" : "fluctuation";
-  table("summary", ["schedule", "samples", view.effective_name, "of the oracle's", noise, "excess risk", "risk"], rows().map((row) => [
+  const { noise } = view;
+  table("summary", ["schedule", "samples", view.summary, "score", noise, "beyond labels' noise", "risk"], rows().map((row) => [
     row.name, short(row.samples), short(row.effective), `${(100 * row.score).toFixed(2)} %`, short(row.risk[noise]),
-    short(row.risk.total - row.risk.irreducible), short(row.risk.total),
+    short(row.risk.reducible), short(row.risk.total),
   ]));
   $("method").textContent = [
     `Risk: ${view.method}`, view.relative_error ? `estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "", ...view.notes,
@@ -56,8 +58,6 @@ function show() {
   influence(charts.influence, view);
   batches(charts.batches, view, page.drawn);
   bars($("risk-bars"), rows(), noise);
-  $("along-note").textContent = view.along ? "" : "Shown for one pass at up to two million updates times directions.";
-  showAlong();
   table("stages", ["updates", "batch", "samples before"], view.stages.map((s) => [`${s.first} to ${s.last}`, s.batch, s.before]));
   $("assumptions").replaceChildren(...view.assumptions.map((text) => {
     const item = document.createElement("li");
@@ -67,8 +67,11 @@ function show() {
 }
 
 function showAlong() {
-  const path = page.view?.along;
-  if (path) along(charts.along, path, $("along-part").value); else charts.along.empty();
+  const found = page.along;
+  if (!found) return;
+  $("along-note").textContent = found.reason;
+  const part = $("along-part").value;
+  if (found.paths.length) along(charts.along, found, part, part === "total" ? "risk" : page.view.noise); else charts.along.empty();
 }
 
 function showCollapse() {
@@ -84,28 +87,34 @@ async function compute() {
     const view = await ask("/api/view", setting);
     if (!view) return;
     page.view = view;
+    page.setting = setting;
     $("error").hidden = true;
     if (!state.heights) page.drawn = null;
     show();
     say(`${Math.round(performance.now() - start)} ms`);
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
     if (state.heights) score();
-    const points = await ask("/api/collapse", setting);
-    if (points) { page.collapse = points; showCollapse(); }
+    await Promise.all([
+      ask("/api/collapse", setting).then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
+      ask("/api/along", setting).then((found) => { if (found) { page.along = found; showAlong(); } }),
+    ]);
+    document.body.dataset.settled = document.body.dataset.shown;
   } catch (error) { complain(error); }
 }
 
+// A score for another setting than the one shown is left out: its view will ask again.
 async function score() {
+  const setting = state.request();
   try {
-    const found = await ask("/api/score", { setting: state.request(), heights: state.heights });
-    if (found && state.heights) { page.drawn = found; show(); }
+    const found = await ask("/api/score", { setting, heights: state.heights });
+    if (found && state.heights && same(setting, page.setting)) { page.drawn = found; show(); }
   } catch (error) { complain(error); }
 }
 
 function changed() {
   say("computing");
-  clearTimeout(waiting);
-  waiting = setTimeout(compute, 15);
+  // Not put off by further changes: a slider that keeps moving shows its way.
+  waiting ??= setTimeout(() => { waiting = null; compute(); }, 15);
   drawing.heights = state.heights;
   $("clear-drawing").disabled = !state.heights;
 }
@@ -133,12 +142,17 @@ async function check() {
       page.measured = found.points;
       showCollapse();
       $("check-progress").value = found.done / found.repetitions;
-      $("check-said").textContent = found.error || `${found.done} of ${found.repetitions}`;
+      $("check-said").textContent = found.error || saidOf(found);
       if (found.finished) break;
       await new Promise((resolve) => { setTimeout(resolve, 150); });
     }
   } catch (error) { $("check-said").textContent = error.message; }
   if (page.check === mine) rest();
+}
+
+function saidOf(found) {
+  const done = `${found.done} of ${found.repetitions}`;
+  return found.apart === null ? done : `${done}; at most ${found.apart.toFixed(1)} s.e. from the exact values (${found.points.length} dots)`;
 }
 
 function rest() {
@@ -169,7 +183,7 @@ function offerDownloads() {
     button.addEventListener("click", async () => {
       const layout = Object.fromEntries(Object.keys(LAYOUT).filter((name) => $(name).value).map((name) => [name, Number($(name).value)]));
       try {
-        await download({ setting: state.request(), format, ...layout });
+        $("download-note").textContent = await download({ setting: state.request(), format, ...layout });
         $("error").hidden = true;
       } catch (error) { complain(error); }
     });
@@ -180,8 +194,9 @@ function offerDownloads() {
 async function start() {
   offerDownloads();
   const known = await schema();
-  drawing = new Drawing($("batches-chart"), charts.batches, () => state.values.budget / state.values.steps, drew);
-  state = new State(known.Setting, $("controls"), changed);
+  drawing = new Drawing($("batches-chart"), charts.batches, () => page.view.schedules.find((s) => s.name === "constant").batches[0], drew);
+  const kept = [$("along-part"), $("repetitions"), ...Object.keys(LAYOUT).map($)];
+  state = new State(known.Setting, $("controls"), kept, changed);
   $("clear-drawing").addEventListener("click", () => drawing.clear());
   $("along-part").addEventListener("change", showAlong);
   $("start-check").addEventListener("click", check);

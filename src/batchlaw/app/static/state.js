@@ -3,7 +3,7 @@
 const GROUPS = [
   ["Learning rate", ["rates", "steps", "peak", "warmup", "stable", "decay"]],
   ["Problem", ["problem", "a", "b", "m", "sigma", "spectrum"]],
-  ["Procedure", ["procedure", "samples", "replacement", "momentum"]],
+  ["Procedure", ["procedure", "samples", "replacement", "momentum", "momentum_form"]],
   ["Budget", ["budget", "min_batch", "max_batch", "multiple_of", "stages"]],
 ];
 const LABELS = {
@@ -11,7 +11,7 @@ const LABELS = {
   stable: "decay starts at", decay: "decay shape", problem: "spectrum", a: "exponent a",
   b: "source exponent b", m: "sketch size M", sigma: "label noise", spectrum: "file",
   procedure: "passes", samples: "samples N", replacement: "with replacement",
-  momentum: "momentum", budget: "samples in all", min_batch: "smallest batch",
+  momentum: "momentum", momentum_form: "form of momentum", budget: "samples in all", min_batch: "smallest batch",
   max_batch: "largest batch", multiple_of: "multiple of", stages: "stages",
 };
 // Sliders: the range that a hand wants, and whether its steps are factors. The boxes take more.
@@ -31,12 +31,19 @@ const SHOWN = {
   samples: (s) => s.procedure === "multi-pass",
   replacement: (s) => s.procedure === "multi-pass",
   momentum: (s) => s.procedure === "one-pass",
+  momentum_form: (s) => s.procedure === "one-pass" && s.momentum > 0,
 };
 
 export class State {
-  constructor(schema, form, changed) {
+  // Beside the setting the address keeps the values of some further inputs.
+  constructor(schema, form, kept, changed) {
     this.fields = schema.properties;
     this.form = form;
+    this.kept = kept;
+    for (const each of kept) {
+      each.dataset.usual = each.value;
+      each.addEventListener("change", () => this.writeAddress());
+    }
     this.changed = changed;
     this.values = {};
     this.heights = null;
@@ -179,7 +186,7 @@ export class State {
     }
   }
 
-  // What the server is asked: fields that have no use in this setting keep their defaults.
+  // A copy: the values may change while the server works.
   request() {
     return { ...this.values };
   }
@@ -191,6 +198,7 @@ export class State {
       if (name === "spectrum") { if (value) parts.set(name, JSON.stringify(value)); continue; }
       if (value !== (field.default ?? null)) parts.set(name, value === null ? "" : String(value));
     }
+    for (const kept of this.kept) if (kept.value !== kept.dataset.usual) parts.set(kept.id, kept.value);
     if (this.heights) parts.set("draw", this.heights.map((h) => Number(h.toPrecision(4))).join(" "));
     this.hash = parts.size ? `#${parts}` : "";
     history.replaceState(null, "", this.hash || location.pathname);
@@ -202,6 +210,7 @@ export class State {
       const text = parts.get(name);
       this.values[name] = text === null ? field.default ?? null : this.parsed(name, text);
     }
+    for (const kept of this.kept) kept.value = parts.get(kept.id) ?? kept.dataset.usual;
     const heights = (parts.get("draw") ?? "").split(" ").map(Number).filter((h) => h > 0);
     this.heights = heights.length > 1 ? heights : null;
     this.hash = location.hash;

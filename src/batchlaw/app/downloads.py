@@ -1,0 +1,40 @@
+"""The plan as a file: every export of ``batchlaw plan``, its table and its picture."""
+
+from __future__ import annotations
+
+import io
+from typing import Literal, NamedTuple
+
+from batchlaw._files import write_csv
+from batchlaw.app.setting import Setting
+from batchlaw.app.solved import Solved
+from batchlaw.export import export, rates_warning
+
+Format = Literal["json", "megatron", "olmo", "accumulation", "pytorch", "csv", "png"]
+
+
+class File(NamedTuple):
+    content: bytes
+    media_type: str
+    name: str
+    warning: str = ""
+
+
+def plan_file(setting: Setting, format_: Format, layout: dict[str, int | None]) -> File:
+    """The planned schedule; ``layout`` is what trainers need to know beside it."""
+    # OLMo-core changes its batch by whole factors.
+    plan = Solved.of(setting).plan(factor=2 if format_ == "olmo" else None)
+    if format_ == "png":
+        from batchlaw import plots
+
+        buffer = io.BytesIO()
+        plots.plan_figure(plan.rates, plan.batches).savefig(buffer, format="png", dpi=150)
+        return File(buffer.getvalue(), "image/png", "plan.png")
+    if format_ == "csv":
+        table = io.StringIO()
+        write_csv(table, plan.step_table())
+        return File(table.getvalue().encode(), "text/csv", "plan.csv")
+    text = export(plan, format_, **layout)
+    if format_ == "json":
+        return File(text.encode(), "application/json", "plan.json")
+    return File(text.encode(), "text/plain", f"plan-{format_}.txt", rates_warning(text))

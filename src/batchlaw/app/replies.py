@@ -1,0 +1,126 @@
+"""What the server answers: every field typed, so that the API's description is complete."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Name = Literal["oracle", "planned", "constant"]
+
+
+class Reply(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class Parts(Reply):
+    """A risk in its parts."""
+
+    total: float
+    reducible: float = Field(description="all of it but the irreducible part")
+    irreducible: float
+    approximation: float
+    bias: float
+    variance: float
+    fluctuation: float | None = Field(default=None, description="of data reuse; null for one pass")
+
+
+class Scored(Reply):
+    """Batches with what they leave."""
+
+    batches: list[float] = Field(description="at the steps that the view shows")
+    samples: float = Field(description="sum of the batches")
+    effective: float = Field(description="B_eff, or rho_eff where data are reused")
+    score: float = Field(description="the oracle's noise over this schedule's: 1 is as good")
+    risk: Parts
+
+
+class Schedule(Scored):
+    name: Name
+
+
+class Stage(Reply):
+    first: int
+    last: int
+    batch: int
+    before: int = Field(description="samples before its first step")
+
+
+class View(Reply):
+    """Rates, influence, schedules and their risks."""
+
+    steps: list[int] = Field(description="that are shown: all of them, or 800 evenly spaced")
+    rate: list[float]
+    kappa: list[float] = Field(description="influence")
+    share: list[float] = Field(description="influence over its largest")
+    root: list[float] = Field(description="square root of the share")
+    summary: Literal["B_eff", "rho_eff"]
+    noise: Literal["variance", "fluctuation"] = Field(description="the part that batches change")
+    schedules: list[Schedule]
+    stages: list[Stage] = Field(description="of the planned schedule")
+    prediction: dict[str, float]
+    assumptions: list[str]
+    method: str
+    relative_error: float | None = Field(description="estimated, of the excess; null if unknown")
+    notes: list[str]
+
+
+class Path(Reply):
+    """One schedule's risk along the run."""
+
+    name: Name
+    total: list[float]
+    noise: list[float]
+
+
+class Along(Reply):
+    """The risk after some of the updates."""
+
+    steps: list[int] = Field(description="updates made")
+    paths: list[Path]
+    reason: str = Field(default="", description="why there are none")
+
+
+class Point(Reply):
+    """One schedule of a family."""
+
+    family: str
+    budget: int
+    summary: float = Field(description="1 / B_eff, or rho_eff")
+    value: float = Field(description="variance, or fluctuation")
+
+
+class Collapse(Reply):
+    """The noise of four families of schedules against one summary of them."""
+
+    term: Literal["variance", "fluctuation"]
+    summary: Literal["1 / B_eff", "rho_eff"]
+    families: list[str]
+    points: list[Point]
+
+
+class Measured(Point):
+    error: float = Field(description="standard error of the value")
+    exact: float = Field(description="the value without Monte Carlo")
+
+
+class Started(Reply):
+    id: str
+
+
+class CheckState(Reply):
+    """How far a Monte Carlo check is, and what it found so far."""
+
+    done: int = Field(description="repetitions")
+    repetitions: int
+    finished: bool
+    cancelled: bool
+    error: str = Field(description="why it failed, or nothing")
+    points: list[Measured]
+    apart: float | None = Field(description="largest distance from the exact value, in s.e.")
+
+
+class Problem(Reply):
+    """Why a request was refused, in one line."""
+
+    detail: str

@@ -1,0 +1,112 @@
+"""A setting with its influence, and the schedules and risks that follow from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from batchlaw._check import FloatArray
+from batchlaw.allocation import allocate
+from batchlaw.app.replies import Name, Parts
+from batchlaw.app.setting import Setting
+from batchlaw.plan_file import Plan
+from batchlaw.planner import plan as make_plan
+from batchlaw.problem import Problem
+from batchlaw.risk import Risk
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """All mathematics is the package's own: this only asks for it."""
+
+    setting: Setting
+    problem: Problem
+    gamma: FloatArray
+    kappa: FloatArray
+
+    @classmethod
+    def of(cls, setting: Setting) -> Solved:
+        problem, gamma = setting.build_problem(), setting.gamma()
+        return cls(setting, problem, gamma, setting.solver.influence(problem, gamma))
+
+    @property
+    def noise(self) -> Literal["variance", "fluctuation"]:
+        """The part of the risk that batches change."""
+        return "fluctuation" if self.setting.reuse else "variance"
+
+    def plan(self, factor: int | None = None) -> Plan:
+        """The staged schedule, as every export takes it."""
+        at = self.setting
+        return make_plan(
+            self.gamma,
+            at.budget,
+            spectrum=self.problem,
+            stages=at.stages,
+            min_batch=at.min_batch,
+            max_batch=at.max_batch,
+            multiple_of=at.multiple_of,
+            factor=factor,
+            sampling="independent batches" if at.reuse else "one pass",
+            dataset_size=at.samples if at.reuse else None,
+            replacement=at.reuse and at.replacement,
+            **at.momentum_rule,
+            inputs={"explorer": at.model_dump(mode="json", exclude={"spectrum"})},
+        )
+
+    def oracle(self) -> FloatArray:
+        """The best whole numbers under the bounds."""
+        at = self.setting
+        whole = at.budget // at.multiple_of * at.multiple_of
+        found = allocate(
+            self.kappa,
+            whole,
+            min_batch=at.min_batch,
+            max_batch=at.largest_batch,
+            multiple_of=at.multiple_of,
+        )
+        return np.asarray(found, np.float64)
+
+    def schedules(self, plan: Plan) -> dict[Name, FloatArray]:
+        """The oracle, the plan, and a constant batch of the same sum."""
+        at = self.setting
+        return {
+            "oracle": self.oracle(),
+            "planned": plan.batches.astype(np.float64),
+            "constant": np.full(at.steps, at.budget / at.steps),
+        }
+
+    def effective(self, schedules: list[FloatArray]) -> FloatArray:
+        """B_eff of each, or rho_eff where data are reused."""
+        (found,) = self.setting.solver.summaries(self.kappa, schedules).values()
+        return np.atleast_1d(found)
+
+    def scores(self, effective: FloatArray, oracle: float) -> FloatArray:
+        """The oracle's noise over each schedule's: 1 is as good as it."""
+        if not self.setting.reuse:
+            return effective / oracle
+        # Batches of the whole dataset leave no noise at all.
+        safe = np.where(effective > 0.0, effective, 1.0)
+        return np.where(effective > 0.0, oracle / safe, 1.0)
+
+    def risk(self, schedules: list[FloatArray]) -> Risk:
+        """Without Monte Carlo; refused where it is past all numbers."""
+        risk = self.setting.solver.expected(self.problem, self.gamma, schedules)
+        if not np.isfinite(risk.total).all():
+            raise ValueError("the risk must be a finite number: this run diverges")
+        return risk
+
+    def parts(self, risk: Risk, row: int) -> Parts:
+        """Of one schedule; parts that batches do not change are the same for all."""
+
+        def of(name: str) -> float:
+            values = np.ravel(getattr(risk, name))
+            return float(values[row if values.size > 1 else 0])
+
+        names = ("total", "irreducible", "approximation", "bias", "variance")
+        return Parts(
+            **{name: of(name) for name in names},
+            reducible=of("approximation") + of("excess"),
+            fluctuation=of("fluctuation") if self.setting.reuse else None,
+        )
