@@ -12,6 +12,8 @@ from batchlaw.export import export, rates_warning
 
 Format = Literal["json", "megatron", "olmo", "accumulation", "pytorch", "csv", "png"]
 
+MEDIA_TYPES = ("application/json", "image/png", "text/csv", "text/plain")
+
 
 class File(NamedTuple):
     content: bytes

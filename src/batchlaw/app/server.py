@@ -13,16 +13,16 @@ from fastapi import FastAPI, HTTPException, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import FileResponse, JSONResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from threadpoolctl import threadpool_limits
 
 from batchlaw._version import __version__
 from batchlaw.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError, Check, Checks
 from batchlaw.app.collapse import collapse
-from batchlaw.app.downloads import Format, plan_file
+from batchlaw.app.downloads import MEDIA_TYPES, Format, plan_file
 from batchlaw.app.guard import Guard
 from batchlaw.app.replies import Along, CheckState, Collapse, Problem, Scored, Started, View
-from batchlaw.app.setting import Setting
+from batchlaw.app.setting import EXACTLY, Setting
 from batchlaw.app.view import along, score, view
 
 STATIC = Path(__file__).parent / "static"
@@ -47,7 +47,7 @@ R = TypeVar("R")
 class Asked(BaseModel):
     """A request about a setting."""
 
-    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+    model_config = EXACTLY
 
     setting: Setting
 
@@ -99,14 +99,14 @@ class Turns:
 
 def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
     """The application; ``names`` are hosts beside loopback's that a request may be for."""
-    checks = Checks()
 
     @asynccontextmanager
-    async def life(_: FastAPI) -> AsyncIterator[None]:
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        app.state.turns, app.state.checks = Turns(), Checks()
         # Two computations at a time on few cores: the threads of each would be in the way.
         with threadpool_limits(1, "blas"):
             yield
-        checks.close()
+        app.state.checks.close()
 
     app = FastAPI(
         title="batchlaw explorer",
@@ -120,8 +120,8 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
     )
     app.add_middleware(Guard, names=names)
     _explain_errors(app)
-    _add_computations(app, Turns())
-    _add_checks(app, checks)
+    _add_computations(app)
+    _add_checks(app)
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -131,66 +131,72 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
     return app
 
 
-def _add_computations(app: FastAPI, turns: Turns) -> None:
+def _add_computations(app: FastAPI) -> None:
+    async def compute(request: Request, work: Callable[P, R], *args: P.args, **kw: P.kwargs) -> R:
+        turns: Turns = request.app.state.turns
+        return await turns.run(request, work, *args, **kw)
+
     @app.post("/api/view")
     async def get_view(request: Request, setting: Setting) -> View:
         """Rates, influence, schedules and their risks."""
-        return await turns.run(request, view, setting)
+        return await compute(request, view, setting)
 
     @app.post("/api/along")
     async def get_along(request: Request, setting: Setting) -> Along:
         """The risk of each schedule after the updates so far."""
-        return await turns.run(request, along, setting)
+        return await compute(request, along, setting)
 
     @app.post("/api/collapse")
     async def get_collapse(request: Request, setting: Setting) -> Collapse:
         """The noise of four families of schedules against one summary of them."""
-        return await turns.run(request, collapse, setting)
+        return await compute(request, collapse, setting)
 
     @app.post("/api/score")
     async def get_score(request: Request, drawing: Drawing) -> Scored:
         """A drawn schedule, scaled to the budget, against the oracle."""
-        return await turns.run(request, score, drawing.setting, np.array(drawing.heights))
+        return await compute(request, score, drawing.setting, np.array(drawing.heights))
 
     @app.post(
         "/api/plan",
         response_class=Response,
-        responses={200: {"description": "the file", "content": {"application/octet-stream": {}}}},
+        responses={200: {"description": "the file", "content": {kind: {} for kind in MEDIA_TYPES}}},
     )
     async def get_plan(request: Request, asked: Download) -> Response:
         """The planned schedule as a file."""
         layout = asked.model_dump(include={"sequence_length", "data_parallel", "micro_batch"})
-        file = await turns.run(request, plan_file, asked.setting, asked.format, layout)
+        file = await compute(request, plan_file, asked.setting, asked.format, layout)
         headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
         if file.warning:
             headers["Batchlaw-Warning"] = file.warning
         return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _add_checks(app: FastAPI, checks: Checks) -> None:
-    def find(name: str) -> Check:
+def _add_checks(app: FastAPI) -> None:
+    def find(request: Request, name: str) -> Check:
+        checks: Checks = request.app.state.checks
         found = checks.get(name)
         if found is None:
             raise HTTPException(404, "there is no such check")
         return found
 
     @app.post("/api/checks", status_code=202)
-    async def start_check(asked: Ordered) -> Started:
+    async def start_check(request: Request, asked: Ordered) -> Started:
         """Start a Monte Carlo check of the collapse."""
+        checks: Checks = request.app.state.checks
         try:
             return Started(id=checks.start(asked.setting, asked.repetitions))
         except BusyError as error:
             raise HTTPException(429, str(error)) from None
 
     @app.get("/api/checks/{name}", responses=LOST)
-    async def get_check(name: str) -> CheckState:
+    async def get_check(request: Request, name: str) -> CheckState:
         """How far a check is, and its points so far."""
-        return find(name).state()
+        return find(request, name).state()
 
     @app.delete("/api/checks/{name}", status_code=204, responses=LOST)
-    async def cancel_check(name: str) -> None:
+    async def cancel_check(request: Request, name: str) -> None:
         """Stop a check after the block it is in."""
-        find(name).cancelled.set()
+        find(request, name).cancelled.set()
 
 
 def _explain_errors(app: FastAPI) -> None:

@@ -19,6 +19,9 @@ MOST_REUSE_STEPS = 20_000
 MOST_SAMPLES = 10**12
 MOST_STAGES = 64
 
+# No further fields, no text or truth values in place of numbers.
+EXACTLY = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
 Share = Annotated[float, Field(ge=0.0, le=1.0)]
 Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 
@@ -26,14 +29,14 @@ Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 class Spectrum(BaseModel):
     """An uploaded spectrum: eigenvalues, and the target's energy in each direction."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = EXACTLY
 
     eigenvalue: Annotated[
-        tuple[Annotated[float, Field(gt=0.0, le=1e100)], ...],
+        list[Annotated[float, Field(gt=0.0, le=1e100)]],
         Field(min_length=1, max_length=MOST_DIRECTIONS),
     ]
     energy: Annotated[
-        tuple[Annotated[float, Field(ge=0.0, le=1e100)], ...],
+        list[Annotated[float, Field(ge=0.0, le=1e100)]],
         Field(min_length=1, max_length=MOST_DIRECTIONS),
     ]
 
@@ -47,7 +50,7 @@ class Spectrum(BaseModel):
 class Setting(BaseModel):
     """All that a view depends on; the defaults are the paper's one-pass experiment."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+    model_config = EXACTLY
 
     rates: Literal["wsd", "cosine", "linear", "polynomial", "constant", "step"] = "wsd"
     steps: int = Field(default=64, ge=10, le=MOST_STEPS, description="updates")

@@ -2,13 +2,22 @@
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const DASH = { oracle: [], planned: [], constant: [7, 4], drawn: [2, 3] };
-const HEIGHT = 260;
+const HEIGHT = 300;
 
 export const short = (value) => {
   if (value === 0) return "0";
   const size = Math.abs(value);
-  if (size >= 1e5 || size < 1e-3) return value.toExponential(2);
+  if (Number.isInteger(value) && size < 1e9) return String(value);
+  if (size >= 1e5 || size < 1e-3) return Number(value.toPrecision(3)).toExponential();
   return String(Number(value.toPrecision(5)));
+};
+
+// A key shows its line as it is drawn, so that no colour is needed to tell them apart.
+const LEGEND = {
+  markers: {
+    width: 3, fill: "transparent",
+    dash: (u, k) => { const [on] = u.series[k].dash ?? []; if (!on) return "solid"; return on > 4 ? "dashed" : "dotted"; },
+  },
 };
 
 const ticks = (_, values) => values.map((value) => (value === null ? "" : short(value)));
@@ -38,7 +47,7 @@ export class Chart {
     if (this.plot && shape === this.shape) { this.plot.setData(data); return; }
     this.plot?.destroy();
     this.shape = shape;
-    this.plot = new uPlot({ ...this.size(), ...options, axes: axes(options.axes), cursor: { drag: { x: false, y: false } } }, data, this.place);
+    this.plot = new uPlot({ ...this.size(), ...options, axes: axes(options.axes), legend: LEGEND, cursor: { drag: { x: false, y: false } } }, data, this.place);
   }
 
   empty() {
@@ -48,6 +57,7 @@ export class Chart {
   }
 }
 
+const FIRST = { label: "update", value: (_, v) => v ?? "" };
 const line = (label, name, more = {}) => ({
   label, stroke: () => colour(name), width: 2, dash: DASH[name] ?? [], points: { show: false }, value: (_, v) => (v === null || v === undefined ? "" : short(v)), ...more,
 });
@@ -57,7 +67,7 @@ export function influence(chart, view) {
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.05 * high] }, share: { range: [0, 1.05] } },
     axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "share of its largest", scale: "share", side: 1, grid: { show: false } }],
     series: [
-      { label: "update" }, line("learning rate", "constant"),
+      { ...FIRST }, line("learning rate", "constant"),
       line("influence κ", "oracle", { scale: "share", dash: [2, 3] }), line("√κ", "planned", { scale: "share" }),
     ],
   }, [view.steps, view.rate, view.share, view.root]);
@@ -69,7 +79,7 @@ export function batches(chart, view, drawn) {
   chart.draw({
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.08 * high] } },
     axes: [{ label: "update" }, { label: "batch size, samples", side: 3 }],
-    series: [{ label: "update" }, ...names.map((name) => line(name, name, { paths: name === "planned" ? stepped : undefined }))],
+    series: [{ ...FIRST }, ...names.map((name) => line(name, name, { paths: name === "planned" ? stepped : undefined }))],
   }, [view.steps, ...view.schedules.map((s) => s.batches), ...(drawn ? [drawn.batches] : [])]);
 }
 
@@ -78,7 +88,7 @@ export function along(chart, found, part, label) {
     key: label,
     scales: { x: { time: false } },
     axes: [{ label: "updates made" }, { label, side: 3 }],
-    series: [{ label: "update" }, ...found.paths.map(({ name }) => line(name, name))],
+    series: [{ ...FIRST }, ...found.paths.map(({ name }) => line(name, name))],
   }, [found.steps, ...found.paths.map((path) => path[part])]);
 }
 
@@ -86,6 +96,8 @@ const FAMILY = {
   oracle: ["oracle", "circle"], constant: ["constant", "square"],
   early_large_late_small: ["approximation", "up"], early_small_late_large: ["planned", "down"],
 };
+
+const SIGN = { circle: "○", square: "□", up: "△", down: "▽" };
 
 function mark(context, kind, x, y, r) {
   context.beginPath();
@@ -141,14 +153,14 @@ export function collapse(chart, found, measured) {
     axes: [{ label: found.summary }, { label: found.term, side: 3 }],
     series: [
       { label: found.summary, value: (_, v) => (v === null ? "" : short(v)) },
-      ...families.map((family) => line(family.replaceAll("_", " "), FAMILY[family][0], { width: 1, spanGaps: true, dash: [] })),
+      ...families.map((family) => line(`${SIGN[FAMILY[family][1]]} ${family.replaceAll("_", " ")}`, FAMILY[family][0], { width: 1, spanGaps: true, dash: [] })),
     ],
     hooks: { draw: [(u) => { for (const family of families) { paint(family, found.points)(u); paint(family, dots)(u); } }] },
   }, [xs, ...families.map((family) => column(family, found.points, "value"))]);
 }
 
 const PARTS = ["approximation", "bias", "variance", "fluctuation"];
-const FILL = { approximation: "approximation", bias: "bias", variance: "variance", fluctuation: "planned" };
+const FILL = { approximation: "approximation", bias: "bias", variance: "variance", fluctuation: "fluctuation" };
 const svg = (tag, attributes, text) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);

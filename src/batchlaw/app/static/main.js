@@ -152,7 +152,7 @@ async function check() {
 
 function saidOf(found) {
   const done = `${found.done} of ${found.repetitions}`;
-  return found.apart === null ? done : `${done}; at most ${found.apart.toFixed(1)} s.e. from the exact values (${found.points.length} dots)`;
+  return found.apart === null ? done : `${done}; at most ${found.apart.toFixed(1)} s.e. from the computed values (${found.points.length} dots)`;
 }
 
 function rest() {
