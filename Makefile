@@ -62,6 +62,8 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/sampler_overhead.py
 	$(BIN)/python benchmarks/sweep_overhead.py
 	$(BIN)/python benchmarks/estimate_coverage.py
+	$(BIN)/python benchmarks/explorer_latency.py
+	$(BIN)/python benchmarks/explorer_load.py
 
 clean:  ## remove the environment, results and caches
-	rm -rf .venv results build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv results build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

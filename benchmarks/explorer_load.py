@@ -1,0 +1,140 @@
+"""Many clients of the explorer at once, for half a minute: errors, and the server's memory.
+
+.venv/bin/python benchmarks/explorer_load.py [SECONDS]
+
+Fifty clients on loopback move sliders: each asks for a view, the run and the collapse of a new
+setting, scores a drawing, downloads a plan now and then, and goes on; some go away in the middle
+of a request. Three in a hundred requests are refused on purpose. An answer of 500 or more, a
+request that fails, or memory that grows is an error, and the exit code is 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx2
+
+from batchlaw.cli.table import text_table
+from explorer_server import Server, explorer
+
+CLIENTS, SECONDS = 50, 30.0
+# Megabytes that may come between the first third and the end: caches fill, nothing else.
+GROWTH = 64.0
+
+
+@dataclass
+class Load:
+    """What the clients saw."""
+
+    statuses: Counter[int] = field(default_factory=Counter)
+    failures: list[str] = field(default_factory=list)
+    left: int = 0
+    waits: list[float] = field(default_factory=list)
+    memory: list[float] = field(default_factory=list)
+
+    @property
+    def growth(self) -> float:
+        """Megabytes from the first third's largest to the end's largest."""
+        third = len(self.memory) // 3
+        return max(self.memory[-third:]) - max(self.memory[:third])
+
+    @property
+    def errors(self) -> list[str]:
+        found = self.failures + [f"{n} answers {s}" for s, n in self.statuses.items() if s >= 500]
+        unknown = set(self.statuses) - {200, 204, 422}
+        found += [f"{self.statuses[status]} answers {status}" for status in unknown if status < 500]
+        if self.growth > GROWTH:
+            found.append(f"memory grew by {self.growth:.0f} MB")
+        return found
+
+
+def requests(rng: random.Random) -> list[tuple[str, dict[str, Any]]]:
+    """What one movement of a slider asks for."""
+    steps = rng.choice((32, 64, 128, 256))
+    setting: dict[str, Any] = {
+        "steps": steps,
+        "budget": steps * rng.randint(4, 40),
+        "peak": rng.uniform(0.005, 0.3),
+        "stages": rng.randint(1, 6),
+        "problem": rng.choice(("paper", "sketch", "truncation")),
+    }
+    if setting["problem"] != "paper":
+        setting |= {"a": rng.uniform(1.2, 3.0), "m": rng.choice((16, 64, 200))}
+    if rng.random() < 0.3:
+        setting |= {"procedure": "multi-pass", "samples": rng.choice((64, 512))}
+    if rng.random() < 0.03:
+        setting["steps"] = 10**9
+    asked = [(f"/api/{name}", setting) for name in ("view", "collapse", "along")]
+    heights = [rng.uniform(1.0, 9.0) for _ in range(33)]
+    asked.append(("/api/score", {"setting": setting, "heights": heights}))
+    if rng.random() < 0.1:
+        format_ = rng.choice(("json", "csv", "png", "pytorch"))
+        asked.append(("/api/plan", {"setting": setting, "format": format_}))
+    return asked
+
+
+async def client(server: Server, load: Load, seed: int, end: float) -> None:
+    rng = random.Random(seed)
+    async with httpx2.AsyncClient(base_url=server.address, timeout=60.0) as web:
+        while time.monotonic() < end:
+            for path, body in requests(rng):
+                start = time.monotonic()
+                # A page that moves on gives its request up.
+                patience = 0.005 if rng.random() < 0.02 else 60.0
+                try:
+                    reply = await asyncio.wait_for(web.post(path, json=body), patience)
+                except TimeoutError:
+                    load.left += 1
+                    continue
+                except httpx2.HTTPError as error:
+                    load.failures.append(f"{path}: {error!r}")
+                    continue
+                load.statuses[reply.status_code] += 1
+                load.waits.append(time.monotonic() - start)
+
+
+async def watch(server: Server, load: Load, end: float) -> None:
+    while time.monotonic() < end:
+        load.memory.append(server.megabytes())
+        await asyncio.sleep(0.1)
+
+
+def run(seconds: float = SECONDS, clients: int = CLIENTS) -> Load:
+    """All clients at once; what they saw."""
+
+    async def all_of_them() -> Load:
+        load = Load()
+        end = time.monotonic() + seconds
+        users = (client(server, load, seed, end) for seed in range(clients))
+        await asyncio.gather(watch(server, load, end), *users)
+        return load
+
+    with explorer() as server:
+        return asyncio.run(all_of_them())
+
+
+def main() -> int:
+    load = run(float(sys.argv[1]) if len(sys.argv) > 1 else SECONDS)
+    waits = sorted(load.waits)
+    rows = [
+        ("requests answered", f"{sum(load.statuses.values())}"),
+        ("by status", ", ".join(f"{s}: {n}" for s, n in sorted(load.statuses.items()))),
+        ("given up by the client", f"{load.left}"),
+        ("wait, median", f"{waits[len(waits) // 2]:.2f} s"),
+        ("wait, 99th percentile", f"{waits[int(0.99 * len(waits))]:.2f} s"),
+        ("memory, first third", f"{max(load.memory[: len(load.memory) // 3]):.0f} MB"),
+        ("memory, end", f"{load.memory[-1]:.0f} MB"),
+        ("errors", "; ".join(load.errors) or "none"),
+    ]
+    print(text_table((f"{CLIENTS} clients", ""), rows))
+    return 1 if load.errors else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
