@@ -20,6 +20,7 @@ from batchlaw.app import checks, guard, server
 from batchlaw.app.server import make_app
 from batchlaw.app.setting import MOST_WORK, Setting
 from batchlaw.app.view import POINTS, stretched
+from batchlaw.export import FORMATS, export, rates_warning
 from batchlaw.plan_file import Plan
 
 PAPER = bl.Problem.paper()
@@ -136,16 +137,23 @@ def test_the_score_of_a_drawing_is_that_of_effective_batch(client):
     assert found["score"] == pytest.approx(ratio, rel=1e-12)
 
 
-@pytest.mark.parametrize("format_", ["json", "megatron", "olmo", "accumulation", "pytorch"])
+@pytest.mark.parametrize("format_", FORMATS)
 def test_every_export_can_be_downloaded(client, format_):
-    setting = {"steps": 64, "budget": 1024, "multiple_of": 8, "stages": 1, "decay": "linear"}
+    setting = {"steps": 64, "budget": 1024, "multiple_of": 8, "stages": 3}
     layout = {"sequence_length": 128, "data_parallel": 4, "micro_batch": 2}
     reply = client.post("/api/plan", json={"setting": setting, "format": format_, **layout})
     assert reply.status_code == 200, reply.text
     assert "attachment" in reply.headers["content-disposition"]
+    options = {"spectrum": PAPER, "stages": 3, "multiple_of": 8}
+    plan = bl.plan(bl.wsd(64, 0.05), 1024, factor=2 if format_ == "olmo" else None, **options)
     if format_ == "json":
-        plan = Plan.from_json(reply.text)
-        assert plan.samples == 1024
+        assert Plan.from_json(reply.text).stages == plan.stages
+    else:
+        assert reply.text == export(plan, format_, **layout)
+    # The paper's exponential decay is nobody's: the download says so, where the file does.
+    warned = reply.headers.get("batchlaw-warning", "")
+    assert warned == rates_warning(reply.text)
+    assert bool(warned) == (format_ in ("megatron", "olmo", "accumulation"))
 
 
 def test_the_table_and_the_picture_can_be_downloaded(client):

@@ -1,6 +1,7 @@
 """The explorer's page in a real browser: every control, drawing, downloads, the address."""
 
 import contextlib
+import io
 import json
 import os
 import re
@@ -9,11 +10,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import matplotlib.image
 import numpy as np
 import pytest
 from playwright.sync_api import Error, expect
 
 import batchlaw as bl
+from batchlaw.app.setting import Setting
+from batchlaw.app.view import view
+from batchlaw.export import export
 from batchlaw.plan_file import Plan
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -88,23 +93,69 @@ def _number(text):
 
 def test_the_numbers_on_the_page_are_those_of_the_package(page, address):
     _open(page, address)
+    problem, rates = bl.Problem.paper(), bl.wsd(64, 0.05)
+    kappa = bl.influence(problem, rates)
+    plan = bl.plan(rates, 512, spectrum=problem, stages=4)
+    oracle = bl.allocate(kappa, 512)
     found = _summary(page)
+    assert list(found) == ["oracle", "planned", "constant"]
+    for name, batches in zip(found, (oracle, plan.batches, np.full(64, 8.0)), strict=True):
+        risk = bl.one_pass_risk(problem, rates, batches)
+        effective = bl.effective_batch(kappa, batches)
+        score = 100 * effective / bl.effective_batch(kappa, oracle)
+        reducible = risk.approximation + risk.excess
+        expected = (batches.sum(), effective, score, risk.variance, reducible, risk.total)
+        np.testing.assert_allclose([_number(text) for text in found[name]], expected, rtol=1e-4)
+        bars = {part: getattr(risk, part) for part in ("approximation", "bias", "variance")}
+        for part, value in bars.items():
+            title = page.locator(f"#risk-bars title:text('{name}, {part}:')").first
+            assert _number(title.text_content().split()[-1]) == pytest.approx(value, rel=1e-4)
+    stages = page.locator("#stages tbody tr").all_inner_texts()
+    assert [row.split("\t") for row in stages] == [
+        [f"{row['first']} to {row['last']}", str(row["batch"]), str(row["before"])]
+        for row in plan.stage_table()
+    ]
+
+
+def test_the_numbers_of_data_reuse_are_those_of_the_package(page, address):
+    _open(page, address, "#procedure=multi-pass&steps=128&samples=100&budget=1024")
+    problem, rates, batches = bl.Problem.paper(), bl.wsd(128, 0.05), np.full(128, 8.0)
+    risk = bl.multi_pass_risk(problem, rates, batches, samples=100)
+    rho = bl.effective_fluctuation(bl.influence(problem, rates), batches, 100)
+    found = [_number(text) for text in _summary(page)["constant"]]
+    expected = (1024, rho, risk.fluctuation, risk.approximation + risk.excess, risk.total)
+    np.testing.assert_allclose(found[:2] + found[3:], expected, rtol=1e-4)
+
+
+def _pointed(page, chart, share):
+    """What the key of a chart says with the mouse at a share of its width."""
+    box = page.locator(f"#{chart} .u-over").bounding_box()
+    page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
+    rows = page.locator(f"#{chart} .u-legend tr").all()
+    return {
+        row.locator(".u-label").inner_text(): float(row.locator(".u-value").inner_text())
+        for row in rows
+    }
+
+
+def test_the_curves_are_those_of_the_package(page, address):
+    _open(page, address)
     problem, rates = bl.Problem.paper(), bl.wsd(64, 0.05)
     kappa = bl.influence(problem, rates)
     oracle = bl.allocate(kappa, 512)
-    risk = bl.one_pass_risk(problem, rates, oracle)
-    b_eff = bl.effective_batch(kappa, oracle)
-    expected = (
-        512,
-        b_eff,
-        100,
-        risk.variance,
-        risk.approximation + risk.excess,
-        risk.total,
-    )
-    shown = [_number(text) for text in found["oracle"]]
-    np.testing.assert_allclose(shown, expected, rtol=5e-5)
-    assert set(found) == {"oracle", "planned", "constant"}
+    path = bl.one_pass_risk(problem, rates, oracle, trajectory=True)
+    for share in (0.2, 0.5, 0.9):
+        page.locator("#influence-chart").scroll_into_view_if_needed()
+        found = _pointed(page, "influence-chart", share)
+        t = int(found["update"]) - 1
+        expected = (rates[t], kappa[t] / kappa.max(), np.sqrt(kappa[t] / kappa.max()))
+        shown = [found[name] for name in ("learning rate", "influence κ", "√κ")]
+        np.testing.assert_allclose(shown, expected, rtol=5e-3)
+        found = _pointed(page, "batches-chart", share)
+        assert found["oracle"] == oracle[int(found["update"]) - 1]
+        page.locator("#along-chart").scroll_into_view_if_needed()
+        found = _pointed(page, "along-chart", share)
+        assert found["oracle"] == pytest.approx(path.variance[int(found["update"])], rel=5e-3)
 
 
 CHANGES = {
@@ -133,17 +184,20 @@ REUSE = {"samples": "128", "replacement": "true"}
 
 @pytest.mark.parametrize(("name", "value"), CHANGES.items())
 def test_every_control_changes_the_view_and_the_address(page, address, name, value):
-    _open(page, address, "#momentum=0.3" if name == "momentum_form" else "")
-    _change_and_compare(page, name, value)
+    others = {"momentum": 0.3} if name == "momentum_form" else {}
+    _open(page, address, "#momentum=0.3" if others else "")
+    _change_and_compare(page, name, value, others)
 
 
 @pytest.mark.parametrize(("name", "value"), REUSE.items())
 def test_every_control_of_data_reuse(page, address, name, value):
     _open(page, address, "#procedure=multi-pass&steps=128&budget=1024")
-    _change_and_compare(page, name, value)
+    others = {"procedure": "multi-pass", "steps": 128, "budget": 1024}
+    _change_and_compare(page, name, value, others)
 
 
-def _change_and_compare(page, name, value):
+def _change_and_compare(page, name, value, others=()):
+    """The view after a change is that of the changed setting, and another one than before."""
     before = page.locator("#results").inner_text()
     control = page.locator(f"#set-{name}")
     if value == "true":
@@ -155,6 +209,13 @@ def _change_and_compare(page, name, value):
     assert page.locator("#results").inner_text() != before
     assert f"{name}={value}" in page.url
     assert not page.locator("#error").is_visible()
+    changed = json.loads(value) if re.fullmatch(r"[\d.]+|true", value) else value
+    expected = view(Setting(**dict(others), **{name: changed}))
+    for row, texts in zip(expected.schedules, _summary(page).values(), strict=True):
+        shown = [_number(text) for text in texts]
+        noise = getattr(row.risk, expected.noise)
+        numbers = (row.samples, row.effective, 100 * row.score, noise, row.risk.reducible)
+        np.testing.assert_allclose(shown, (*numbers, row.risk.total), rtol=6e-3)
 
 
 def test_sliders_move_their_boxes_and_the_view(page, address):
@@ -168,7 +229,7 @@ def test_sliders_move_their_boxes_and_the_view(page, address):
 
 
 def test_a_link_shows_the_same_view(page, address):
-    fragment = "#steps=256&peak=0.08&budget=4096&stages=3&draw=1 2 5 3"
+    fragment = "#steps=256&peak=0.08&budget=4096&stages=3&along-part=total&draw=1 2 5 3"
     _open(page, address, fragment)
     expect(page.locator("#summary tbody tr")).to_have_count(4)
     first = page.locator("#results").inner_text()
@@ -177,6 +238,7 @@ def test_a_link_shows_the_same_view(page, address):
     expect(page.locator("#summary tbody tr")).to_have_count(4)
     assert page.locator("#results").inner_text() == first
     assert page.locator("#set-steps").input_value() == "256"
+    assert page.locator("#along-part").input_value() == "total"
 
 
 def _heights(page):
@@ -219,22 +281,39 @@ def test_a_schedule_drawn_with_the_keyboard(page, address):
     assert max(_heights(page)) == pytest.approx(8 * 1.1**6, rel=1e-3)
 
 
-@pytest.mark.parametrize("format_", ["json", "csv", "png", "pytorch"])
+LAYOUT = {"sequence_length": 128, "data_parallel": 2, "micro_batch": 2}
+
+
+@pytest.mark.parametrize(
+    "format_", ["json", "csv", "png", "megatron", "olmo", "accumulation", "pytorch"]
+)
 def test_downloads_parse_back(page, address, format_):
-    _open(page, address, "#budget=1024&multiple_of=4")
+    layout = "&".join(f"{name}={value}" for name, value in LAYOUT.items())
+    _open(page, address, f"#budget=1024&multiple_of=4&decay=linear&{layout}")
     with page.expect_download() as waiting:
         page.click(f"#downloads button[data-format={format_}]")
     content = Path(waiting.value.path()).read_bytes()
-    plan = bl.plan(bl.wsd(64, 0.05), 1024, spectrum=bl.Problem.paper(), stages=4, multiple_of=4)
+    plan = bl.plan(
+        bl.wsd(64, 0.05, decay="linear"),
+        1024,
+        spectrum=bl.Problem.paper(),
+        stages=4,
+        multiple_of=4,
+        factor=2 if format_ == "olmo" else None,
+    )
     if format_ == "json":
-        assert Plan.from_json(content.decode()).stages == plan.stages
+        found = Plan.from_json(content.decode())
+        assert found.stages == plan.stages
+        np.testing.assert_array_equal(found.rates, plan.rates)
     elif format_ == "csv":
         lines = content.decode().splitlines()[1:]
         assert [int(line.split(",")[2]) for line in lines] == plan.batches.tolist()
     elif format_ == "png":
-        assert content.startswith(b"\x89PNG")
+        image = matplotlib.image.imread(io.BytesIO(content), format="png")
+        assert min(image.shape[:2]) > 300
     else:
-        assert content
+        # What the trainers make of it is tested with the exports.
+        assert content.decode() == export(plan, format_, **LAYOUT)
 
 
 def test_trainers_that_need_more_say_what(page, address):
@@ -295,11 +374,45 @@ def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
     assert shown == _summary(page)["constant"][0] == "2000"
 
 
+def test_a_stale_collapse_and_a_stale_score_are_left_out(page, address):
+    _open(page, address, "#draw=1 2 5 3")
+    expect(page.locator("#summary tbody tr")).to_have_count(4)
+    held = []
+
+    def slow(route):
+        body = json.loads(route.request.post_data)
+        if body.get("setting", body)["budget"] == 1000:
+            held.append(route)
+        else:
+            route.continue_()
+
+    page.route(re.compile("/api/(collapse|score|along)"), slow)
+    _after(page, lambda: page.fill("#set-budget", "1000"))
+    _after(page, lambda: page.fill("#set-budget", "2000"))
+    page.wait_for_load_state("networkidle")
+    drawn = _summary(page)["drawn"]
+    assert drawn[0] == "2000"
+    assert len(held) == 3
+    for route in held:
+        with contextlib.suppress(Error):
+            route.continue_()
+    page.wait_for_timeout(500)
+    assert _summary(page)["drawn"] == drawn
+
+
 def test_an_uploaded_spectrum(page, address, tmp_path):
     file = tmp_path / "spectrum.csv"
-    file.write_text("eigenvalue,energy\n1.0,1.0\n0.5,2.0\n0.25,3.0\n")
     _open(page, address)
     page.select_option("#set-problem", "spectrum")
+    expect(page.locator("#error")).to_have_text("choose a file with the spectrum")
+    for text, said in (
+        ("eigenvalue,energies\n1.0,1.0\n", "must have a column energy, got eigenvalue,energies"),
+        ("eigenvalue,energy\n1.0,1.0\n0.5,x\n", "must have a number in column energy, row 3"),
+    ):
+        file.write_text(text)
+        page.set_input_files("#set-spectrum", str(file))
+        expect(page.locator("#error")).to_contain_text(said)
+    file.write_text("eigenvalue,energy\n1.0,1.0\n0.5,2.0\n0.25,3.0\n")
     _after(page, lambda: page.set_input_files("#set-spectrum", str(file)))
     problem = bl.Problem.from_spectrum([1.0, 0.5, 0.25], [1.0, 2.0, 3.0], 1.0)
     risk = bl.one_pass_risk(problem, bl.wsd(64, 0.05), np.full(64, 8.0))
@@ -323,6 +436,38 @@ def test_nothing_is_cut_off_or_overlaps(page, address, width, scheme):
         for b in boxes[i + 1 :]:
             apart = a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
             assert apart
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_and_buttons_have_contrast(page, address, scheme):
+    """4.5 to 1, as WCAG's level AA asks of text; 3 to 1 for the lines of charts."""
+    page.emulate_media(color_scheme=scheme)
+    _open(page, address)
+    names = (
+        "ground panel text quiet accent accent-text bad oracle planned constant drawn approximation"
+    )
+    colours = page.evaluate(
+        "names => names.map(n => getComputedStyle(document.documentElement)"
+        ".getPropertyValue('--' + n).trim())",
+        names.split(),
+    )
+    shade = dict(zip(names.split(), map(_luminance, colours), strict=True))
+    for text in ("text", "quiet", "bad"):
+        assert _contrast(shade[text], shade["ground"]) >= 4.5
+        assert _contrast(shade[text], shade["panel"]) >= 4.5
+    assert _contrast(shade["accent-text"], shade["accent"]) >= 4.5
+    for line in ("oracle", "planned", "constant", "drawn", "approximation"):
+        assert _contrast(shade[line], shade["panel"]) >= 3.0
+
+
+def _luminance(colour):
+    parts = np.array([int(colour[k : k + 2], 16) for k in (1, 3, 5)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ [0.2126, 0.7152, 0.0722])
+
+
+def _contrast(one, other):
+    return (max(one, other) + 0.05) / (min(one, other) + 0.05)
 
 
 def test_every_control_has_a_label_and_can_be_reached_with_the_keyboard(page, address):

@@ -27,7 +27,7 @@ Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 
 
 class Spectrum(BaseModel):
-    """An uploaded spectrum: eigenvalues, and the target's energy in each direction."""
+    """An uploaded spectrum: eigenvalues, the target's energy in each, and how many there are."""
 
     model_config = EXACTLY
 
@@ -40,10 +40,21 @@ class Spectrum(BaseModel):
         Field(min_length=1, max_length=MOST_DIRECTIONS),
     ]
 
+    multiplicity: (
+        Annotated[
+            list[Annotated[float, Field(ge=1e-6, le=1e100)]],
+            Field(min_length=1, max_length=MOST_DIRECTIONS),
+        ]
+        | None
+    ) = None
+
     @model_validator(mode="after")
     def _same_length(self) -> Self:
-        if len(self.eigenvalue) != len(self.energy):
-            raise ValueError("eigenvalue and energy must have the same length")
+        lengths = [len(self.eigenvalue), len(self.energy)]
+        if self.multiplicity is not None:
+            lengths.append(len(self.multiplicity))
+        if len(set(lengths)) > 1:
+            raise ValueError(f"the columns must have the same length, got {lengths}")
         return self
 
 
@@ -152,7 +163,10 @@ class Setting(BaseModel):
     def build_problem(self) -> Problem:
         if self.problem == "spectrum" and self.spectrum is not None:
             return Problem.from_spectrum(
-                self.spectrum.eigenvalue, self.spectrum.energy, self.sigma**2
+                self.spectrum.eigenvalue,
+                self.spectrum.energy,
+                self.sigma**2,
+                self.spectrum.multiplicity,
             )
         return _problem(self.problem, self.a, self.b, self.m, self.sigma)
 

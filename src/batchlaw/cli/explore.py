@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import socket
 import sys
@@ -46,20 +47,18 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         settings = uvicorn.Config(
             make_app(names), log_level="warning", server_header=False, timeout_graceful_shutdown=5
         )
-        uvicorn.Server(settings).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listener])
     return 0
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """A socket that is bound at once, so that the address is known before the server starts."""
+    """A socket that listens before its address is printed: who is early waits."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((host, port))
+        return socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ValueError(f"{host}:{port} must be free to listen on: {error}") from None
-    return listener
 
 
 def _names(host: str) -> frozenset[str]:

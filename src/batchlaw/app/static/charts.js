@@ -2,6 +2,7 @@
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const DASH = { oracle: [], planned: [], constant: [7, 4], drawn: [2, 3] };
+const WIDTH = { oracle: 1.5, planned: 3 };
 const HEIGHT = 300;
 
 export const short = (value) => {
@@ -15,7 +16,7 @@ export const short = (value) => {
 // A key shows its line as it is drawn, so that no colour is needed to tell them apart.
 const LEGEND = {
   markers: {
-    width: 3, fill: "transparent",
+    width: (u, k) => u.series[k].width, fill: "transparent",
     dash: (u, k) => { const [on] = u.series[k].dash ?? []; if (!on) return "solid"; return on > 4 ? "dashed" : "dotted"; },
   },
 };
@@ -59,7 +60,7 @@ export class Chart {
 
 const FIRST = { label: "update", value: (_, v) => v ?? "" };
 const line = (label, name, more = {}) => ({
-  label, stroke: () => colour(name), width: 2, dash: DASH[name] ?? [], points: { show: false }, value: (_, v) => (v === null || v === undefined ? "" : short(v)), ...more,
+  label, stroke: () => colour(name), width: WIDTH[name] ?? 2, dash: DASH[name] ?? [], points: { show: false }, value: (_, v) => (v === null || v === undefined ? "" : short(v)), ...more,
 });
 
 export function influence(chart, view) {
@@ -68,7 +69,7 @@ export function influence(chart, view) {
     axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "share of its largest", scale: "share", side: 1, grid: { show: false } }],
     series: [
       { ...FIRST }, line("learning rate", "constant"),
-      line("influence κ", "oracle", { scale: "share", dash: [2, 3] }), line("√κ", "planned", { scale: "share" }),
+      line("influence κ", "oracle", { scale: "share", dash: [2, 3], width: 2 }), line("√κ", "planned", { scale: "share" }),
     ],
   }, [view.steps, view.rate, view.share, view.root]);
 }

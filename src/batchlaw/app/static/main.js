@@ -196,7 +196,7 @@ async function start() {
   const known = await schema();
   drawing = new Drawing($("batches-chart"), charts.batches, () => page.view.schedules.find((s) => s.name === "constant").batches[0], drew);
   const kept = [$("along-part"), $("repetitions"), ...Object.keys(LAYOUT).map($)];
-  state = new State(known.Setting, $("controls"), kept, changed);
+  state = new State(known.Setting, $("controls"), kept, changed, (reason) => complain(new Refused(reason)));
   $("clear-drawing").addEventListener("click", () => drawing.clear());
   $("along-part").addEventListener("change", showAlong);
   $("start-check").addEventListener("click", check);

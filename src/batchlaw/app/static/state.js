@@ -20,6 +20,7 @@ const SLIDERS = {
   a: [1.1, 4], b: [1.1, 4], m: [4, 1024, "log"], sigma: [0, 3], samples: [16, 8192, "log"],
   momentum: [0, 0.98], budget: [64, 1e6, "log"], stages: [1, 16],
 };
+const FILE = "CSV file: eigenvalue, energy, multiplicity if any";
 const SHOWN = {
   stable: (s) => s.rates === "wsd",
   decay: (s) => s.rates === "wsd",
@@ -36,7 +37,7 @@ const SHOWN = {
 
 export class State {
   // Beside the setting the address keeps the values of some further inputs.
-  constructor(schema, form, kept, changed) {
+  constructor(schema, form, kept, changed, refused) {
     this.fields = schema.properties;
     this.form = form;
     this.kept = kept;
@@ -45,6 +46,7 @@ export class State {
       each.addEventListener("change", () => this.writeAddress());
     }
     this.changed = changed;
+    this.refused = refused;
     this.values = {};
     this.heights = null;
     this.inputs = {};
@@ -85,7 +87,7 @@ export class State {
     } else if (kind === "file") {
       input.type = "file";
       input.accept = ".csv,text/csv";
-      label.textContent = "CSV file: eigenvalue, energy";
+      label.textContent = FILE;
     } else {
       this.bound(input, name);
     }
@@ -149,12 +151,20 @@ export class State {
   async readSpectrum(input) {
     const [file] = input.files;
     if (!file) return;
-    const [head, ...lines] = (await file.text()).trim().split(/\r?\n/);
+    const text = await file.text();
+    // Emptied, so that the same file can be chosen again after it was mended; the label says which.
+    input.value = "";
+    input.labels[0].textContent = `${FILE} (now ${file.name})`;
+    const [head, ...lines] = text.trim().split(/\r?\n/);
     const names = head.split(",").map((word) => word.trim());
-    const columns = { eigenvalue: [], energy: [] };
-    for (const line of lines) {
-      const cells = line.split(",");
-      for (const name of Object.keys(columns)) columns[name].push(Number(cells[names.indexOf(name)]));
+    const missing = ["eigenvalue", "energy"].filter((name) => !names.includes(name));
+    if (missing.length) { this.refused(`${file.name} must have a column ${missing[0]}, got ${head}`); return; }
+    const columns = {};
+    for (const name of ["eigenvalue", "energy", "multiplicity"].filter((each) => names.includes(each))) {
+      const place = names.indexOf(name);
+      columns[name] = lines.map((line) => Number.parseFloat(line.split(",")[place]));
+      const bad = columns[name].findIndex((value) => !Number.isFinite(value));
+      if (bad >= 0) { this.refused(`${file.name} must have a number in column ${name}, row ${bad + 2}`); return; }
     }
     this.set("spectrum", columns);
   }
@@ -165,7 +175,7 @@ export class State {
     if (name === "procedure" && value === "multi-pass") this.values.momentum = 0;
     this.show(typed ? name : null);
     this.writeAddress();
-    if (this.values.problem === "spectrum" && !this.values.spectrum) return;
+    if (this.values.problem === "spectrum" && !this.values.spectrum) { this.refused("choose a file with the spectrum"); return; }
     this.changed();
   }
 
