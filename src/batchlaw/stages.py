@@ -124,7 +124,7 @@ def best_stages(
         ends, dual, loss = np.array([kappa.size]), math.inf, 0.0
     else:
         ends, dual, loss = _solve(task, count)
-    sizes = task.sizes(ends, FINAL_NODES)
+    sizes = task.sizes(ends)
     bound = dual * peak / unit if peak > 0.0 else 0.0
     return _result(kappa, total, ends, sizes, unit, integer, bound, loss)
 
@@ -180,20 +180,22 @@ class _Task:
 
     def stages(self, ends: IntArray) -> tuple[FloatArray, FloatArray]:
         """Mass and length of the stages that end after the steps ``ends``."""
-        sums = self.sums[:, np.concatenate([[0], ends])]
-        mass = np.maximum(np.diff(sums[0]) + np.diff(sums[1]), 0.0)
-        return mass, np.diff(ends, prepend=0).astype(np.float64)
+        mass, length = np.empty(ends.size), np.empty(ends.size)
+        kernels.stages_between(self.sums, ends, mass, length)
+        return mass, length
 
-    def sizes(self, ends: IntArray, nodes: int = NODES) -> FloatArray:
+    def sizes(self, ends: IntArray) -> FloatArray:
         mass, length = self.stages(ends)
         found = kernels.stage_sizes(
-            mass, length, self.budget, self.low, self.high, self.whole, nodes
+            mass, length, self.budget, self.low, self.high, self.whole, FINAL_NODES
         )
         return np.asarray(found)
 
     def objective(self, ends: IntArray) -> float:
-        mass, _ = self.stages(ends)
-        return float((mass / self.sizes(ends)).sum())
+        found = kernels.stages_objective(
+            self.sums, ends, self.budget, self.low, self.high, self.whole, NODES
+        )
+        return float(found)
 
 
 @dataclass(frozen=True, eq=False)

@@ -121,3 +121,17 @@ def pair_products(z, weights, rates, strength):  # type: ignore[no-untyped-def]
                     twice = 2.0 if m == k else 4.0
                     out[s] += twice * (w.real * re[half, m] - w.imag * im[half, m])
     return out
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def log_growth(z, rates, strength):  # type: ignore[no-untyped-def]
+    """sum_t log(|1 - g z|^2 + e |z|^2) / 2 at every point."""
+    out = np.zeros(z.size)
+    for k in range(z.size):
+        x = z[k].real
+        y = z[k].imag
+        square = x * x + y * y
+        for t in range(rates.size):
+            g = rates[t]
+            out[k] += 0.5 * np.log((1.0 - g * x) ** 2 + (g * y) ** 2 + strength[t] * square)
+    return out

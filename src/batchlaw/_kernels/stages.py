@@ -308,3 +308,28 @@ def stage_sizes(mass, length, budget, low, high, whole, nodes):  # type: ignore[
         _fill(mass[order], length[order], found, budget, high, whole)
         sizes[order] = found
     return sizes
+
+
+@njit(nogil=True, cache=True)
+def stages_between(sums, ends, mass, length):  # type: ignore[no-untyped-def]
+    """Mass and length of the stages that end after the steps ``ends``."""
+    begin = 0
+    for s in range(ends.size):
+        end = ends[s]
+        inside = (sums[0, end] - sums[0, begin]) + (sums[1, end] - sums[1, begin])
+        mass[s] = max(inside, 0.0)
+        length[s] = end - begin
+        begin = end
+
+
+@njit(nogil=True, cache=True)
+def stages_objective(sums, ends, budget, low, high, whole, nodes):  # type: ignore[no-untyped-def]
+    """sum K_s/b_s of given stages at their best sizes."""
+    mass = np.empty(ends.size)
+    length = np.empty(ends.size)
+    stages_between(sums, ends, mass, length)
+    sizes = stage_sizes(mass, length, budget, low, high, whole, nodes)
+    total = 0.0
+    for s in range(ends.size):
+        total += mass[s] / sizes[s]
+    return total

@@ -15,7 +15,7 @@ from batchlaw._check import FloatArray
 from batchlaw.app.collapse import MOST_SCHEDULES, exact_collapse, families
 from batchlaw.app.replies import CheckState, Measured
 from batchlaw.app.setting import Setting
-from batchlaw.app.solved import Solved
+from batchlaw.app.solved import solve
 
 # Repetitions of a block, fewer where they take long: after each the page sees the dots move,
 # and a check that was cancelled ends.
@@ -150,7 +150,7 @@ def _run(check: Check) -> None:
 
 def _simulate(check: Check) -> None:
     """Blocks of repetitions with seeds of their own; their means, with standard errors."""
-    solved = Solved.of(check.setting)
+    solved = solve(check.setting)
     rows, sizes = families(solved)
     exact = exact_collapse(solved, rows, sizes).points
     schedules: list[FloatArray] = list(sizes.astype(np.float64))

@@ -11,7 +11,7 @@ from batchlaw._check import FloatArray
 from batchlaw.allocation import FAMILIES, schedule_families
 from batchlaw.app.replies import Collapse, Point
 from batchlaw.app.setting import Setting
-from batchlaw.app.solved import Solved
+from batchlaw.app.solved import Solved, solve
 
 # Budgets, as multiples of the one asked for.
 BUDGETS = (0.25, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
@@ -21,7 +21,7 @@ MOST_SCHEDULES = len(BUDGETS) * len(FAMILIES)
 
 def collapse(setting: Setting) -> Collapse:
     """Noise of the families, without Monte Carlo, against their one summary."""
-    solved = Solved.of(setting)
+    solved = solve(setting)
     return exact_collapse(solved, *families(solved))
 
 

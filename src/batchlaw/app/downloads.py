@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 
 from batchlaw._files import write_csv
 from batchlaw.app.setting import Setting
-from batchlaw.app.solved import Solved
+from batchlaw.app.solved import solve, staged_plan
 from batchlaw.export import export, rates_warning
 
 Format = Literal["json", "megatron", "olmo", "accumulation", "pytorch", "csv", "png"]
@@ -24,8 +24,11 @@ class File(NamedTuple):
 
 def plan_file(setting: Setting, format_: Format, layout: dict[str, int | None]) -> File:
     """The planned schedule; ``layout`` is what trainers need to know beside it."""
+    solved = solve(setting)
+    plan = solved.plan
     # OLMo-core changes its batch by whole factors.
-    plan = Solved.of(setting).plan(factor=2 if format_ == "olmo" else None)
+    if format_ == "olmo":
+        plan = staged_plan(setting, solved.problem, solved.gamma, factor=2)
     if format_ == "png":
         from batchlaw import plots
 

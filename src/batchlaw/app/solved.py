@@ -1,8 +1,10 @@
-"""A setting with its influence, and the schedules and risks that follow from it."""
+"""A setting with its influence, schedules and risks; the page's requests of one move share it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -25,57 +27,25 @@ class Solved:
     problem: Problem
     gamma: FloatArray
     kappa: FloatArray
+    schedules: dict[Name, FloatArray]
+    plan: Plan
 
     @classmethod
     def of(cls, setting: Setting) -> Solved:
         problem, gamma = setting.build_problem(), setting.gamma()
-        return cls(setting, problem, gamma, setting.solver.influence(problem, gamma))
+        kappa = setting.solver.influence(problem, gamma)
+        plan = staged_plan(setting, problem, gamma)
+        schedules: dict[Name, FloatArray] = {
+            "oracle": _oracle(setting, kappa),
+            "planned": plan.batches.astype(np.float64),
+            "constant": np.full(setting.steps, setting.budget / setting.steps),
+        }
+        return cls(setting, problem, gamma, kappa, schedules, plan)
 
     @property
     def noise(self) -> Literal["variance", "fluctuation"]:
         """The part of the risk that batches change."""
         return "fluctuation" if self.setting.reuse else "variance"
-
-    def plan(self, factor: int | None = None) -> Plan:
-        """The staged schedule, as every export takes it."""
-        at = self.setting
-        return make_plan(
-            self.gamma,
-            at.budget,
-            spectrum=self.problem,
-            stages=at.stages,
-            min_batch=at.min_batch,
-            max_batch=at.max_batch,
-            multiple_of=at.multiple_of,
-            factor=factor,
-            sampling="independent batches" if at.reuse else "one pass",
-            dataset_size=at.samples if at.reuse else None,
-            replacement=at.reuse and at.replacement,
-            **at.momentum_rule,
-            inputs={"explorer": at.model_dump(mode="json", exclude={"spectrum"})},
-        )
-
-    def oracle(self) -> FloatArray:
-        """The best whole numbers under the bounds."""
-        at = self.setting
-        whole = at.budget // at.multiple_of * at.multiple_of
-        found = allocate(
-            self.kappa,
-            whole,
-            min_batch=at.min_batch,
-            max_batch=at.largest_batch,
-            multiple_of=at.multiple_of,
-        )
-        return np.asarray(found, np.float64)
-
-    def schedules(self, plan: Plan) -> dict[Name, FloatArray]:
-        """The oracle, the plan, and a constant batch of the same sum."""
-        at = self.setting
-        return {
-            "oracle": self.oracle(),
-            "planned": plan.batches.astype(np.float64),
-            "constant": np.full(at.steps, at.budget / at.steps),
-        }
 
     def effective(self, schedules: list[FloatArray]) -> FloatArray:
         """B_eff of each, or rho_eff where data are reused."""
@@ -110,3 +80,67 @@ class Solved:
             reducible=of("approximation") + of("excess"),
             fluctuation=of("fluctuation") if self.setting.reuse else None,
         )
+
+
+def staged_plan(
+    at: Setting, problem: Problem, gamma: FloatArray, factor: int | None = None
+) -> Plan:
+    """The planned schedule, as every export takes it."""
+    return make_plan(
+        gamma,
+        at.budget,
+        spectrum=problem,
+        stages=at.stages,
+        min_batch=at.min_batch,
+        max_batch=at.max_batch,
+        multiple_of=at.multiple_of,
+        factor=factor,
+        sampling="independent batches" if at.reuse else "one pass",
+        dataset_size=at.samples if at.reuse else None,
+        replacement=at.reuse and at.replacement,
+        **at.momentum_rule,
+        inputs={"explorer": at.model_dump(mode="json", exclude={"spectrum"})},
+    )
+
+
+def _oracle(at: Setting, kappa: FloatArray) -> FloatArray:
+    """The best whole numbers under the bounds."""
+    whole = at.budget // at.multiple_of * at.multiple_of
+    found = allocate(
+        kappa,
+        whole,
+        min_batch=at.min_batch,
+        max_batch=at.largest_batch,
+        multiple_of=at.multiple_of,
+    )
+    return np.asarray(found, np.float64)
+
+
+class Recent:
+    """The last settings, each solved once although several requests ask for it together."""
+
+    def __init__(self, kept: int = 8) -> None:
+        self._kept = kept
+        self._places: OrderedDict[str, _Place] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def solved(self, setting: Setting) -> Solved:
+        key = setting.model_dump_json()
+        with self._lock:
+            place = self._places.setdefault(key, _Place())
+            self._places.move_to_end(key)
+            if len(self._places) > self._kept:
+                self._places.popitem(last=False)
+        with place.lock:
+            if place.solved is None:
+                place.solved = Solved.of(setting)
+            return place.solved
+
+
+@dataclass
+class _Place:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    solved: Solved | None = None
+
+
+solve = Recent().solved

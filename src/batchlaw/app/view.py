@@ -10,22 +10,20 @@ from numpy.typing import NDArray
 from batchlaw._check import FloatArray
 from batchlaw.app.replies import Along, Path, Schedule, Scored, Stage, View
 from batchlaw.app.setting import Setting, evenly
-from batchlaw.app.solved import Solved
+from batchlaw.app.solved import Solved, solve
 from batchlaw.exact.one_pass import one_pass_risk
 
 # Points of a curve, of the risk along a run, and of the same where data are reused: each of
 # those is a solution of its own.
-POINTS, ALONG, ALONG_REUSE = 800, 200, 16
+POINTS, ALONG, ALONG_REUSE = 800, 200, 11
 # Steps up to which data reuse is followed along the run.
 MOST_FOLLOWED = 2048
 
 
 def view(setting: Setting) -> View:
     """Everything but the run and the collapse: rates, influence, schedules, risks."""
-    solved = Solved.of(setting)
-    plan = solved.plan()
-    schedules = solved.schedules(plan)
-    sizes = list(schedules.values())
+    solved = solve(setting)
+    sizes = list(solved.schedules.values())
     risk = solved.risk(sizes)
     effective = solved.effective(sizes)
     scores = solved.scores(effective, float(effective[0]))
@@ -48,11 +46,11 @@ def view(setting: Setting) -> View:
                 score=float(scores[row]),
                 risk=solved.parts(risk, row),
             )
-            for row, (name, batches) in enumerate(schedules.items())
+            for row, (name, batches) in enumerate(solved.schedules.items())
         ],
-        stages=[Stage(**row) for row in plan.stage_table()],
-        prediction=dict(plan.prediction),
-        assumptions=list(plan.assumptions),
+        stages=[Stage(**row) for row in solved.plan.stage_table()],
+        prediction=dict(solved.plan.prediction),
+        assumptions=list(solved.plan.assumptions),
         method=risk.method,
         relative_error=_finite(float(np.max(risk.uncertainty))),
         notes=list(risk.notes),
@@ -61,9 +59,8 @@ def view(setting: Setting) -> View:
 
 def along(setting: Setting) -> Along:
     """The risk after the updates so far, of each schedule."""
-    solved = Solved.of(setting)
-    schedules = solved.schedules(solved.plan())
-    sizes = list(schedules.values())
+    solved = solve(setting)
+    sizes = list(solved.schedules.values())
     if setting.reuse:
         if setting.steps > MOST_FOLLOWED:
             reason = f"data reuse is followed along runs of at most {MOST_FOLLOWED} updates"
@@ -81,7 +78,7 @@ def along(setting: Setting) -> Along:
         steps=shown,
         paths=[
             Path(name=name, total=total[row].tolist(), noise=noise[row].tolist())
-            for row, name in enumerate(schedules)
+            for row, name in enumerate(solved.schedules)
         ],
     )
 
@@ -105,9 +102,9 @@ def _reused(
 
 def score(setting: Setting, heights: FloatArray) -> Scored:
     """A drawn schedule against the oracle: heights at evenly spaced steps."""
-    solved = Solved.of(setting)
+    solved = solve(setting)
     batches = stretched(setting, heights)
-    effective = solved.effective([batches, solved.oracle()])
+    effective = solved.effective([batches, solved.schedules["oracle"]])
     return Scored(
         batches=_at(batches, evenly(setting.steps, POINTS)),
         samples=float(batches.sum()),

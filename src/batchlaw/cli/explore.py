@@ -56,9 +56,13 @@ def _listener(host: str, port: int) -> socket.socket:
     """A socket that listens before its address is printed: who is early waits."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
         raise ValueError(f"{host}:{port} must be free to listen on: {error}") from None
+    # Inherited by every connection. Otherwise the second part of a reply waits 40 ms for the
+    # browser to acknowledge the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
 
 
 def _names(host: str) -> frozenset[str]:

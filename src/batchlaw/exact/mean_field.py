@@ -195,9 +195,7 @@ def _live_points(z: ComplexArray, gamma: FloatArray, strength: FloatArray) -> In
 
     |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
     """
-    bound = np.zeros(z.size)
-    for g, e in zip(gamma, strength, strict=True):
-        bound += 0.5 * np.log(np.abs(1.0 - g * z) ** 2 + e * np.abs(z) ** 2)
+    bound = mean_field.log_growth(z, gamma, strength)
     return np.flatnonzero(bound + bound.max() > NEGLIGIBLE)
 
 

@@ -83,8 +83,12 @@ async function compute() {
   const setting = state.request();
   stop();
   page.measured = null;
+  // All at once; what is slower than the view is shown after it. A reason that all have is said once.
+  const first = ask("/api/view", setting);
+  const slower = [ask("/api/along", setting), ask("/api/collapse", setting)];
+  for (const each of slower) each.catch(() => {});
   try {
-    const view = await ask("/api/view", setting);
+    const view = await first;
     if (!view) return;
     page.view = view;
     page.setting = setting;
@@ -95,8 +99,8 @@ async function compute() {
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
     if (state.heights) score();
     await Promise.all([
-      ask("/api/collapse", setting).then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
-      ask("/api/along", setting).then((found) => { if (found) { page.along = found; showAlong(); } }),
+      slower[0].then((found) => { if (found) { page.along = found; showAlong(); } }),
+      slower[1].then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
     ]);
     document.body.dataset.settled = document.body.dataset.shown;
   } catch (error) { complain(error); }
@@ -114,7 +118,7 @@ async function score() {
 function changed() {
   say("computing");
   // Not put off by further changes: a slider that keeps moving shows its way.
-  waiting ??= setTimeout(() => { waiting = null; compute(); }, 15);
+  waiting ??= setTimeout(() => { waiting = null; compute(); }, 8);
   drawing.heights = state.heights;
   $("clear-drawing").disabled = !state.heights;
 }
