@@ -25,8 +25,6 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 if CHROMIUM is None and not os.environ.get("CI"):
     pytest.skip("Chromium is not here: install Debian's chromium", allow_module_level=True)
 
-# Everything on one worker: one server and one browser for all tests.
-pytestmark = pytest.mark.xdist_group("browser")
 WAIT = 60_000
 
 
