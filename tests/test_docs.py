@@ -13,6 +13,7 @@ from dask.distributed import SSHCluster
 import batchlaw as bl
 from batchlaw import torch_support
 from batchlaw.cli import app, main
+from batchlaw.verify.run import FAMILIES
 from pages import PAGES, ROOT, inline_commands, inline_options, parts
 
 NUMBER = r"-?\d+\.\d+"
@@ -99,6 +100,8 @@ def test_every_command_line_of_a_page_is_understood(document):
             assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
         elif words[0].endswith("batchlaw"):
             app.parse_args(words[1:], print_error=False, exit_on_error=False)
+            if "--family" in words:
+                assert words[words.index("--family") + 1] in FAMILIES
         elif words[1] == "experiments/experiments_dynamic.py":
             app.parse_args(["reproduce", *words[2:]], print_error=False, exit_on_error=False)
         else:
