@@ -145,7 +145,7 @@ def _run_python(part, names, capsys):
 def _run_command(words, shown, capsys):
     if words == ["make", "reproduce"]:
         words = ["batchlaw", "reproduce", "--output-dir", "results/paper"]  # as the Makefile
-    assert main(words[1:]) == 0
+    assert main(words[1:]) == any(line.startswith("error: ") for line in shown)
     output = iter(line.rstrip() for line in capsys.readouterr().out.splitlines())
     for line in shown:
         assert line in output, line  # in this order: "in" moves the iterator on
@@ -167,6 +167,9 @@ def test_the_code_and_the_quick_commands_of_a_page_run(document, tmp_path, monke
     for part in parts(document):
         if part.language == "python" and not any(word in part.text for word in NOT_HERE):
             _run_python(part, names, capsys)
+        if part.language == "toml":  # a design of a sweep
+            (tmp_path / "design.toml").write_text(part.text)
+            assert main(["sweep", "design.toml", "--estimate"]) == 0
         for words in part.commands:
             quick = words[0].endswith("batchlaw") and words[1] in QUICK and "--dask" not in words
             if quick or part.shown:

@@ -1,5 +1,6 @@
 """Every example runs, at a size of seconds."""
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from batchlaw.cli import main
 from batchlaw.sweep.store import Store
 from pages import ROOT
 
+NUMBER = r"\d+(?:\.\d+)?"
 EXAMPLES = ROOT / "examples"
 # The arguments that make an example small, and the pictures that it leaves.
 SCRIPTS = {
@@ -24,6 +26,8 @@ SCRIPTS = {
     ],
     "static_batch.py": [([".", "--quick"], {"static_batch"})],
 }
+# Pages all of whose tables an example prints.
+TABLES = {"joint_choices.py": "plan.md"}
 # sweep.toml is run with docs/sweeps.md, which shows it.
 SWEEPS = {"paper_sweep.toml", "sweep.toml"}
 
@@ -47,6 +51,12 @@ def test_a_script_runs_and_leaves_its_pictures(script, arguments, pictures, tmp_
     assert done.returncode == 0, done.stderr
     assert done.stdout or pictures
     assert {path.stem for path in tmp_path.glob("*.png")} == pictures
+    if script in TABLES:
+        page = (ROOT / "docs" / TABLES[script]).read_text()
+        printed = [re.findall(NUMBER, line) for line in done.stdout.splitlines()]
+        rows = re.findall(r"^\|.*\d\.\d.*\|$", page, re.MULTILINE)
+        assert rows
+        assert all(re.findall(NUMBER, row) in printed for row in rows)
 
 
 def test_the_papers_sweep_has_the_variance_of_experiment_1(tmp_path):
