@@ -20,8 +20,9 @@ NUMBER = r"-?\d+\.\d+"
 COMMANDS = [name for name in app if not name.startswith("-")]
 # Commands that take seconds; the others are understood by the command line here, and run elsewhere.
 QUICK = {"--help", "check", "estimate", "law", "plan", "risk", "static-batch", "sweep"}
-# Of dask, and of pip.
-OTHERS_OPTIONS = {"--nthreads", "--help"}
+TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+# Dask's.
+OTHERS_OPTIONS = {"--nthreads"}
 # Blocks that don't run with their page: a package that is not installed, as the page says; and the
 # training loop, which has a test of its own.
 NOT_HERE = ("dask_jobqueue", "sampler.follow(loader)")
@@ -68,6 +69,14 @@ def test_every_test_that_a_page_names_exists(document):
         assert f"def {name}(" in tests, name
 
 
+@each_document
+def test_every_file_that_a_page_names_exists(document):
+    text = document.read_text()
+    named = re.findall(r"`((?:benchmarks|examples|experiments|tests)/[\w/]+\.\w+)", text)
+    named += re.findall(r"(?<!!)\]\(((?!https?:)[^)#]+)", text) if document.parent == ROOT else []
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
 def test_every_function_of_the_bounds_table_exists():
     from batchlaw import bounds
 
@@ -89,15 +98,11 @@ def _options(words):
     return found | {"--help"}
 
 
-def _script(words):
-    return ROOT / words[1]
-
-
 @each_document
 def test_every_command_line_of_a_page_is_understood(document):
     for words in (words for part in parts(document) for words in part.commands):
         if words[0] == "make":
-            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
+            assert words[1] in TARGETS, words
         elif words[0].endswith("batchlaw"):
             app.parse_args(words[1:], print_error=False, exit_on_error=False)
             if "--family" in words:
@@ -105,7 +110,7 @@ def test_every_command_line_of_a_page_is_understood(document):
         elif words[1] == "experiments/experiments_dynamic.py":
             app.parse_args(["reproduce", *words[2:]], print_error=False, exit_on_error=False)
         else:
-            source = _script(words).read_text()
+            source = (ROOT / words[1]).read_text()
             assert all(f'"{word}"' in source for word in words if word.startswith("--")), words
 
 
@@ -114,18 +119,18 @@ def test_every_command_in_the_text_of_a_page_exists(document):
     for words in inline_commands(document):
         options = {word for word in words if word.startswith("--")}
         if words[0] == "make":
-            assert re.search(rf"^{words[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE), words
+            assert words[1] in TARGETS, words
         elif words[0].endswith("batchlaw"):
             assert words[1] in COMMANDS, words
             assert options <= _options(words[1:]), words
         elif words[1] != "train.py":  # the reader's
-            source = _script(words).read_text()
+            source = (ROOT / words[1]).read_text()
             assert all(f'"{option}"' in source for option in options), words
 
 
 @each_document
 def test_every_option_in_the_text_of_a_page_is_one_of_a_command(document):
-    known = set().union(*(_options([name]) for name in COMMANDS), OTHERS_OPTIONS)
+    known = OTHERS_OPTIONS.union(*(_options([name]) for name in COMMANDS))
     assert inline_options(document) <= known
 
 
@@ -135,11 +140,12 @@ def _run_python(part, names, capsys):
     for statement in ast.parse(part.text).body:
         code = compile(ast.Module([statement], []), f"line {part.line}", "exec")
         exec(code, names)
-        printed = re.findall(NUMBER, capsys.readouterr().out)
+        printed = capsys.readouterr().out
         comment = lines[statement.end_lineno - 1].partition("  #")[2]
         for number in re.findall(NUMBER, comment) if printed else ():
             digits = len(number.partition(".")[2])
-            assert any(f"{float(word):.{digits}f}" == number for word in printed), (number, printed)
+            found = [f"{float(word):.{digits}f}" for word in re.findall(NUMBER, printed)]
+            assert number in found, printed
 
 
 def _run_command(words, shown, capsys):
