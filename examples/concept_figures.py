@@ -1,4 +1,4 @@
-"""The pictures of docs/concepts.md: influence, the collapse, and the two horizons.
+"""The pictures and numbers of docs/concepts.md: influence, the collapse, and the two horizons.
 
 .venv/bin/python examples/concept_figures.py docs/figures
 """
@@ -15,6 +15,8 @@ from batchlaw import plots
 
 STEPS, PEAK, BUDGET = 512, 0.05, 4096
 BUDGETS = (1024, 1536, 2048, 3072, 4096, 6144, 8192)
+# The law's at a = 2, b = 1.5: (1 - b)/a, and 1/a - 1.
+EXPONENTS = {"bias": -0.25, "noise": -0.5}
 
 
 def influence_data(problem: bl.Problem) -> dict[str, np.ndarray]:
@@ -54,10 +56,33 @@ def horizon_data() -> dict[str, np.ndarray]:
 
 def main(folder: Path) -> None:
     problem = bl.Problem.paper()
-    plots.save(plots.influence_concept(influence_data(problem)), folder / "concept_influence.png")
-    plots.save(plots.collapse_concept(collapse_data(problem)), folder / "concept_collapse.png")
-    # The law's exponents at a = 2, b = 1.5: (1 - b)/a, and 1/a - 1.
-    plots.save(plots.horizons_concept(horizon_data(), -0.25, -0.5), folder / "concept_horizons.png")
+    found = influence_data(problem)
+    rates, kappa = found["learning rate"], found["influence"]
+    share = kappa / kappa.sum()
+    print(f"the influence peaks at update {kappa.argmax() + 1}")
+    print(
+        f"{share[200:330].sum():.1%} of it in updates 201 to 330, {share[400:].sum():.1%} after 400"
+    )
+    print(
+        f"rates sum to {rates.sum():.1f}, after the stable phase to {rates[STEPS // 2 :].sum():.1f}"
+    )
+    plots.save(plots.influence_concept(found), folder / "concept_influence.png")
+
+    collapse = collapse_data(problem)
+    slopes = np.concatenate([variance / summary for summary, variance in collapse.values()])
+    off = np.abs(slopes / np.exp(np.log(slopes).mean()) - 1.0).max()
+    print(f"no point is more than {off:.1%} off the line")
+    plots.save(plots.collapse_concept(collapse), folder / "concept_collapse.png")
+
+    horizons = horizon_data()
+    middle = np.abs(horizons["steps"] - 10**4).argmin()
+    for part, power in EXPONENTS.items():
+        for name in ("learning", "memory"):
+            flat = horizons[part] / horizons[name] ** power
+            moved = abs(flat[middle] / flat[-1] - 1.0)
+            print(f"{part} over the {name} horizon moves by {moved:.1%} from 10^4 updates to 10^6")
+    figure = plots.horizons_concept(horizons, EXPONENTS["bias"], EXPONENTS["noise"])
+    plots.save(figure, folder / "concept_horizons.png")
 
 
 if __name__ == "__main__":

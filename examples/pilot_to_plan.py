@@ -1,6 +1,6 @@
 """From a pilot run to a plan, and what it buys: a small transformer with AdamW.
 
-.venv/bin/python examples/pilot_to_plan.py
+    .venv/bin/python examples/pilot_to_plan.py    # with --quick: seconds
 
 A pilot with the constant batch gives the curvature and the gradient noise in AdamW's own scales;
 their influence gives the batches (at equal updates and equal samples); PlanSampler and PlanRates
@@ -10,6 +10,7 @@ rate and three seeds show how it is done; docs/study.md has the evidence.
 
 from __future__ import annotations
 
+import argparse
 from itertools import pairwise
 
 import numpy as np
@@ -23,7 +24,10 @@ from batchlaw.torch_support.small_models import TrainingTask, text_task
 from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
 from batchlaw.torch_support.training import evaluate
 
-STEPS, MEAN_BATCH, PEAK = 400, 8, 0.004
+# Updates, seeds, windows of text and leading directions that the pilot's spectrum is made of.
+FULL = (400, 3, None, 20)
+QUICK = (100, 1, 16, 5)
+MEAN_BATCH, PEAK = 8, 0.004
 WEIGHT_DECAY = 0.01
 
 
@@ -46,27 +50,29 @@ def trained(
     return model, optimizer
 
 
-def main() -> None:
+def main(quick: bool = False) -> None:
+    steps, seeds, windows, directions = QUICK if quick else FULL
     torch.set_num_threads(1)
     text = python_sources()
     task = text_task(text.training, text.validation, len(ALPHABET))
-    rates = bl.wsd(STEPS, PEAK)
-    constant = np.full(STEPS, MEAN_BATCH)
+    rates = bl.wsd(steps, PEAK)
+    constant = np.full(steps, MEAN_BATCH)
 
     model, optimizer = trained(task, constant, rates, seed=100)
+    inputs, targets = task.measured
     spectrum = model_spectrum(
         model,
         task.loss,
-        task.measured,
-        count=20,
+        (inputs[:windows], targets[:windows]),
+        count=directions,
         preconditioner=adam_preconditioner(model, optimizer),
         noise=True,
         tolerance=1e-2,
     )
     kappa = adam_influence(spectrum, rates, weight_decay=WEIGHT_DECAY)
-    plan = bl.allocate(kappa, STEPS * MEAN_BATCH, stages=4, multiple_of=2)
+    plan = bl.allocate(kappa, steps * MEAN_BATCH, stages=4, multiple_of=2)
     gain = (kappa / plan).sum() / (kappa / constant).sum()
-    edges = [0, *(np.flatnonzero(np.diff(plan)) + 1), STEPS]
+    edges = [0, *(np.flatnonzero(np.diff(plan)) + 1), steps]
     stages = ", ".join(
         f"{plan[start]} for updates {start + 1} to {end}" for start, end in pairwise(edges)
     )
@@ -74,7 +80,7 @@ def main() -> None:
     print(f"predicted noise over that of the constant batch: {gain:.2f}")
 
     print("seed  constant    plan")
-    for seed in range(3):
+    for seed in range(seeds):
         losses = [
             evaluate(task, trained(task, batches, rates, seed)[0], task.validation)
             for batches in (constant, plan)
@@ -83,4 +89,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true")
+    main(**vars(parser.parse_args()))

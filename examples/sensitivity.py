@@ -1,8 +1,10 @@
 """Measured sensitivity beside influence: branch runs, perturb the noise of one update, and
 compare the final losses with kappa. Makes the table of docs/model_spectra.md.
 
-    .venv/bin/python examples/sensitivity.py
+    .venv/bin/python examples/sensitivity.py              # or regression alone
     .venv/bin/python examples/sensitivity.py quadratic    # real Adam on a quadratic
+
+Minutes each; with ``--draws 2`` (repetitions a branched update) seconds, and large errors.
 
 Linear regression starts at its optimum, where kappa is exact to leading order in the rate. The
 network learns a random teacher's ten classes from scratch; its kappa comes from the spectrum of
@@ -11,12 +13,12 @@ one pilot run's last iterate (for Adam preconditioned by that iterate's second m
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from itertools import pairwise, repeat
 from multiprocessing import get_context
 
 import numpy as np
@@ -153,10 +155,11 @@ def predict(task: Task, name: str, rates: np.ndarray) -> tuple[np.ndarray, str]:
     return kappa / (2.0 * task.batch_size), note
 
 
-def row(case: tuple[str, str, float]) -> tuple[list[str], str]:
+def row(case: tuple[str, str, float], draws: int | None) -> tuple[list[str], str]:
     torch.set_num_threads(1)
     kind, name, peak = case
     task = network() if kind == "network" else regression()
+    task = replace(task, draws=draws or task.draws)
     rates = bl.wsd(task.steps, peak)
     ends = (0, *wsd_phases(task.steps), task.steps)
     phases = [(a + 1, b) for a, b in pairwise(ends)]
@@ -188,7 +191,7 @@ class Point(nn.Module):
         self.x = nn.Parameter(torch.zeros(4, dtype=torch.float64))
 
 
-def adam_row(beta2: float, warm: bool) -> list[str]:
+def adam_row(beta2: float, warm: bool, draws: int) -> list[str]:
     """Real Adam on a noisy quadratic at its optimum, from v = E g^2 (warm) or from nothing."""
     mu = torch.tensor([1.0, 0.5, 0.2, 0.08], dtype=torch.float64)
     noise = torch.tensor([0.3, 0.5, 0.1, 0.2], dtype=torch.float64)
@@ -212,7 +215,7 @@ def adam_row(beta2: float, warm: bool) -> list[str]:
         lambda point: 0.5 * (mu * point.x**2).sum(),
         rates,
         updates,
-        draws=100,
+        draws=draws,
     )
     scales = noise.sqrt()
     kappa = adam_influence(
@@ -228,15 +231,16 @@ def adam_row(beta2: float, warm: bool) -> list[str]:
     ]
 
 
-def quadratic() -> None:
-    table = [adam_row(beta2, warm) for beta2 in (0.999, 0.99, 0.95) for warm in (True, False)]
+def quadratic(draws: int) -> None:
+    starts = [(beta2, warm) for beta2 in (0.999, 0.99, 0.95) for warm in (True, False)]
+    table = [adam_row(beta2, warm, draws) for beta2, warm in starts]
     print(text_table(("beta2", "v at the start", "spread", "correlation", "with drift"), table))
 
 
-def main() -> None:
+def main(only: str | None, draws: int | None) -> None:
     torch.set_num_threads(1)
-    if sys.argv[1:] == ["quadratic"]:
-        quadratic()
+    if only == "quadratic":
+        quadratic(draws or 100)
         return
     peaks = {"SGD": 0.3, "momentum": 0.03, "Adam": 0.003}
     cases = [
@@ -245,8 +249,9 @@ def main() -> None:
         ("regression", "Adam", 0.01),
         *(("network", name, f * peak) for name, peak in peaks.items() for f in (1.0, 4.0)),
     ]
+    cases = [case for case in cases if only in (None, case[0])]
     with ProcessPoolExecutor(2, get_context("spawn")) as workers:
-        done = list(workers.map(row, cases))
+        done = list(workers.map(row, cases, repeat(draws)))
     print(*(note for _, note in done), sep="\n")
     table = [cells for cells, _ in done]
     header = ("task", "method", "peak", "warmup", "stable", "decay", "all", "correlation")
@@ -255,4 +260,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("only", choices=("regression", "network", "quadratic"), nargs="?")
+    parser.add_argument("--draws", type=int)
+    main(**vars(parser.parse_args()))

@@ -1,13 +1,14 @@
 """What the one-pass law says of a constant batch size, beside the exact risk: best horizons,
 saturation, and the gradient noise scale. Makes the figure and the numbers of docs/laws.md.
 
-    .venv/bin/python examples/static_batch.py docs/figures
+    .venv/bin/python examples/static_batch.py docs/figures    # a minute; with --quick seconds
 """
 
 from __future__ import annotations
 
+import argparse
 import math
-import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import batchlaw as bl
@@ -34,15 +35,15 @@ def nodes(a: float, b: float) -> bl.Problem:
     return bl.Problem.power_law_nodes(a, b, SKETCH, kind="sketch")
 
 
-def best_rows() -> list[list[str]]:
+def best_rows(samples: Sequence[int]) -> list[list[str]]:
     rows = []
     for a, b in EXPONENTS:
         for name, model in (
             ("exact", exact(nodes(a, b), PEAK)),
             ("law", by_law(a, b, SKETCH, PEAK)),
         ):
-            best = [best_batch(model, N) for N in SAMPLES]
-            wide = largest_harmless_batch(model, SAMPLES[-1], share=SHARE, best=best[-1])
+            best = [best_batch(model, N) for N in samples]
+            wide = largest_harmless_batch(model, samples[-1], share=SHARE, best=best[-1])
             slope = math.log10(best[-1].steps / best[-2].steps)
             row = [f"{a:g}, {b:g} {name}", *(f"{choice.steps}" for choice in best)]
             rows.append(
@@ -51,12 +52,12 @@ def best_rows() -> list[list[str]]:
     return rows
 
 
-def constant_rows() -> list[list[str]]:
+def constant_rows(updates: Sequence[int]) -> list[list[str]]:
     rows = []
     for a, b in EXPONENTS:
         problem = nodes(a, b)
         found: dict[str, list[float]] = {"bias": [], "variance": []}
-        for T in UPDATES:
+        for T in updates:
             law = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=4, problem=problem)
             risk = bl.one_pass_risk(problem, bl.wsd(T, PEAK), [4] * T)
             for name, values in found.items():
@@ -66,12 +67,12 @@ def constant_rows() -> list[list[str]]:
     return rows
 
 
-def saturation_rows() -> list[list[str]]:
+def saturation_rows(updates: Sequence[int]) -> list[list[str]]:
     """The last column is c in: noise scale = share B tr(Sigma) A tau / (c directions)."""
     rows = []
     for a, b in EXPONENTS:
         problem, law = nodes(a, b), by_law(a, b, SKETCH, PEAK)
-        for T in UPDATES:
+        for T in updates:
             found = saturation(problem, law, T, PEAK, share=SHARE)
             at = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=1, problem=problem)
             # Far from single samples the variance is v/B; below a batch of 1 this still says where.
@@ -93,21 +94,27 @@ def saturation_rows() -> list[list[str]]:
     return rows
 
 
-def main(folder: Path) -> None:
+def main(folder: Path, quick: bool = False) -> None:
+    samples, updates = (SAMPLES[:2], UPDATES[:2]) if quick else (SAMPLES, UPDATES)
     print(f"Best horizon T for N samples, M = {SKETCH}, gamma = {PEAK}:\n")
-    sizes = [f"N = {N:g}" for N in SAMPLES]
-    print(text_table(["a, b", *sizes, "last slope", "min(1, a/b)", "harmless B"], best_rows()))
+    sizes = [f"N = {N:g}" for N in samples]
+    print(
+        text_table(["a, b", *sizes, "last slope", "min(1, a/b)", "harmless B"], best_rows(samples))
+    )
     print("\nExact part over the law's term, B = 4:\n")
-    print(text_table(["a, b, part", *(f"T = {T:g}" for T in UPDATES)], constant_rows()))
+    print(text_table(["a, b, part", *(f"T = {T:g}" for T in updates)], constant_rows(updates)))
     print(f"\nVariance = {SHARE:g} of approximation + bias, and the gradient noise scale:\n")
     header = ["a, b, T", "batch", "by law", "noise, last", "noise, mean", "last/batch", "c"]
-    print(text_table(header, saturation_rows()))
+    print(text_table(header, saturation_rows(updates)))
     a, b = SHOWN
     problem, law = nodes(a, b), by_law(a, b, SKETCH, PEAK)
-    curves = [excess_curve(exact(problem, PEAK), N) for N in SAMPLES[:3]]
-    rows = [saturation(problem, law, T, PEAK, share=SHARE) for T in (30, *UPDATES)]
+    curves = [excess_curve(exact(problem, PEAK), N) for N in samples[:3]]
+    rows = [saturation(problem, law, T, PEAK, share=SHARE) for T in (30, *updates)]
     plots.save(plots.static_batch_figure(curves, rows), folder / "static_batch.png")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path())
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, nargs="?", default=Path())
+    parser.add_argument("--quick", action="store_true")
+    main(**vars(parser.parse_args()))

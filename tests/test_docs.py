@@ -1,12 +1,42 @@
 """What the documents say exists, exists; what they show, runs."""
 
+import ast
 import importlib
+import inspect
 import re
-from pathlib import Path
+from unittest.mock import create_autospec
 
+import numpy as np
 import pytest
+from dask.distributed import SSHCluster
 
-ROOT = Path(__file__).parent.parent
+import batchlaw as bl
+from batchlaw import torch_support
+from batchlaw.cli import app, main
+from batchlaw.verify.run import FAMILIES
+from pages import PAGES, ROOT, inline_commands, inline_options, parts
+
+NUMBER = r"-?\d+\.\d+"
+COMMANDS = [name for name in app if not name.startswith("-")]
+# Commands that take seconds; the others are understood by the command line here, and run elsewhere.
+QUICK = {"--help", "check", "estimate", "law", "plan", "risk", "static-batch", "sweep"}
+TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+# Dask's.
+OTHERS_OPTIONS = {"--nthreads"}
+# Blocks that don't run with their page: a package that is not installed, as the page says; and the
+# training loop, which has a test of its own.
+NOT_HERE = ("dask_jobqueue", "sampler.follow(loader)")
+each_document = pytest.mark.parametrize("document", PAGES, ids=lambda path: path.name)
+MY_TRAINING = """
+import torch
+
+
+def build():
+    torch.manual_seed(0)
+    inputs = torch.randn(64, 4)
+    targets = inputs.sum(1, keepdim=True)
+    return torch.nn.Linear(4, 1), lambda f, y: ((f - y) ** 2).mean(), (inputs, targets)
+"""
 
 
 def _theory_rows():
@@ -32,11 +62,19 @@ def test_every_row_of_the_theory_table_names_a_function_and_a_test(function, tes
     assert f"def {name}(" in (ROOT / "tests" / file).read_text()
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda path: path.name)
-def test_every_test_that_a_page_names_exists(page):
+@each_document
+def test_every_test_that_a_page_names_exists(document):
     tests = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
-    for name in re.findall(r"`(?:tests/)?(?:test_\w+\.py::)?(test_\w+)`", page.read_text()):
+    for name in re.findall(r"`(?:tests/)?(?:test_\w+\.py::)?(test_\w+)`", document.read_text()):
         assert f"def {name}(" in tests, name
+
+
+@each_document
+def test_every_file_that_a_page_names_exists(document):
+    text = document.read_text()
+    named = re.findall(r"`((?:benchmarks|examples|experiments|tests)/[\w/]+\.\w+)", text)
+    named += re.findall(r"(?<!!)\]\(((?!https?:)[^)#]+)", text) if document.parent == ROOT else []
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 def test_every_function_of_the_bounds_table_exists():
@@ -49,15 +87,99 @@ def test_every_function_of_the_bounds_table_exists():
         assert callable(getattr(bounds, name)), name
 
 
-def test_the_python_of_the_readme_runs(capsys):
-    (block,) = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    exec(compile(block, "README.md", "exec"), {})
-    printed = capsys.readouterr().out.split()
-    shown = re.findall(r"#.*?(\d+\.\d+)", block)
-    assert shown
-    for number in shown:
-        digits = len(number.partition(".")[2])
-        assert any(f"{float(word):.{digits}f}" == number for word in printed), number
+def _options(words):
+    """The options of a command of batchlaw, and of its subcommand where one is named."""
+    _, apps, _ = app.parse_commands([word for word in words if not word.startswith("-")])
+    if len(apps) < 2:
+        return set()
+    found = {
+        name for argument in apps[-1].assemble_argument_collection() for name in argument.names
+    }
+    return found | {"--help"}
+
+
+@each_document
+def test_every_command_line_of_a_page_is_understood(document):
+    for words in (words for part in parts(document) for words in part.commands):
+        if words[0] == "make":
+            assert words[1] in TARGETS, words
+        elif words[0].endswith("batchlaw"):
+            app.parse_args(words[1:], print_error=False, exit_on_error=False)
+            if "--family" in words:
+                assert words[words.index("--family") + 1] in FAMILIES
+        elif words[1] == "experiments/experiments_dynamic.py":
+            app.parse_args(["reproduce", *words[2:]], print_error=False, exit_on_error=False)
+        else:
+            source = (ROOT / words[1]).read_text()
+            assert all(f'"{word}"' in source for word in words if word.startswith("--")), words
+
+
+@each_document
+def test_every_command_in_the_text_of_a_page_exists(document):
+    for words in inline_commands(document):
+        options = {word for word in words if word.startswith("--")}
+        if words[0] == "make":
+            assert words[1] in TARGETS, words
+        elif words[0].endswith("batchlaw"):
+            assert words[1] in COMMANDS, words
+            assert options <= _options(words[1:]), words
+        elif words[1] != "train.py":  # the reader's
+            source = (ROOT / words[1]).read_text()
+            assert all(f'"{option}"' in source for option in options), words
+
+
+@each_document
+def test_every_option_in_the_text_of_a_page_is_one_of_a_command(document):
+    known = OTHERS_OPTIONS.union(*(_options([name]) for name in COMMANDS))
+    assert inline_options(document) <= known
+
+
+def _run_python(part, names, capsys):
+    """Run a block statement by statement; a number in a comment must be what that line prints."""
+    lines = part.text.splitlines()
+    for statement in ast.parse(part.text).body:
+        code = compile(ast.Module([statement], []), f"line {part.line}", "exec")
+        exec(code, names)
+        printed = capsys.readouterr().out
+        comment = lines[statement.end_lineno - 1].partition("  #")[2]
+        for number in re.findall(NUMBER, comment) if printed else ():
+            digits = len(number.partition(".")[2])
+            found = [f"{float(word):.{digits}f}" for word in re.findall(NUMBER, printed)]
+            assert number in found, printed
+
+
+def _run_command(words, shown, capsys):
+    if words == ["make", "reproduce"]:
+        words = ["batchlaw", "reproduce", "--output-dir", "results/paper"]  # as the Makefile
+    assert main(words[1:]) == any(line.startswith("error: ") for line in shown)
+    output = iter(line.rstrip() for line in capsys.readouterr().out.splitlines())
+    for line in shown:
+        assert line in output, line  # in this order: "in" moves the iterator on
+
+
+# torch warns of itself: its first forward derivative compiles helpers with torch.jit.
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+@each_document
+def test_the_code_and_the_quick_commands_of_a_page_run(document, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    # What pages take for granted: a file of features, and a function that builds a model.
+    np.savez("features.npz", np.random.default_rng(0).standard_normal((64, 8)))
+    (tmp_path / "my_training.py").write_text(MY_TRAINING)
+    monkeypatch.setattr("dask.distributed.SSHCluster", create_autospec(SSHCluster))
+    monkeypatch.setattr("builtins.input", str)
+    names = {}
+    for part in parts(document):
+        if part.language == "python" and not any(word in part.text for word in NOT_HERE):
+            _run_python(part, names, capsys)
+        if part.language == "toml":  # a design of a sweep
+            (tmp_path / "design.toml").write_text(part.text)
+            assert main(["sweep", "design.toml", "--estimate"]) == 0
+        for words in part.commands:
+            quick = words[0].endswith("batchlaw") and words[1] in QUICK and "--dask" not in words
+            if quick or part.shown:
+                _run_command(words, part.shown, capsys)
 
 
 def test_the_training_loop_runs_and_resumes_to_the_same_weights(tmp_path, monkeypatch):
@@ -74,3 +196,45 @@ def test_the_training_loop_runs_and_resumes_to_the_same_weights(tmp_path, monkey
         assert saved["sampler"]["updates"] == saved["rates"]["updates"] == 50
     first, second = (run["model"].state_dict() for run in runs)
     assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def _public():
+    """Every public name with its object; the version is no object to document."""
+    for module in (bl, torch_support):
+        for name in module.__all__:
+            if name != "__version__":
+                yield f"{module.__name__}.{name}", getattr(module, name)
+
+
+def test_the_api_page_documents_the_public_names_and_no_others():
+    page = (ROOT / "docs" / "api.md").read_text()
+    documented = re.findall(r"auto(?:function|class):: (\S+)", page)
+    assert sorted(documented) == sorted(name for name, _ in _public())
+    assert "`bl.__version__`" in page
+
+
+def _constructors_and_functions():
+    for name, found in _public():
+        if inspect.isfunction(found):
+            yield name, found
+        for key, value in vars(found).items() if inspect.isclass(found) else ():
+            if isinstance(value, classmethod) and not key.startswith("_"):
+                yield f"{name}.{key}", getattr(found, key)
+
+
+@pytest.mark.parametrize(("name", "function"), list(_constructors_and_functions()))
+def test_every_parameter_is_in_its_docstring_or_in_the_words_of_the_api_page(name, function):
+    page = (ROOT / "docs" / "api.md").read_text()
+    words = " ".join(re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE))
+    known = set(re.findall(r"\w+", words + " " + function.__doc__))
+    assert set(inspect.signature(function).parameters) <= known | {"text"}  # Plan.from_json's
+
+
+@pytest.mark.parametrize(("name", "found"), list(_public()))
+def test_every_documented_parameter_exists(name, found):
+    section = re.search(
+        r"Parameters\n-+\n(.*?)(?:\n\n\w+\n-+|\Z)", inspect.getdoc(found), re.DOTALL
+    )
+    entries = re.findall(r"^(\w[^:\n]*?)(?: :|$)", section[1], re.MULTILINE) if section else []
+    documented = {word for entry in entries for word in re.findall(r"\w+", entry)}
+    assert documented <= set(inspect.signature(found).parameters)

@@ -1,0 +1,72 @@
+"""Every example runs, at a size of seconds."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from batchlaw.cli import main
+from batchlaw.sweep.store import Store
+from pages import ROOT
+
+NUMBER = r"\d+(?:\.\d+)?"
+EXAMPLES = ROOT / "examples"
+# The arguments that make an example small, and the pictures that it leaves.
+SCRIPTS = {
+    "concept_figures.py": [
+        (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
+    ],
+    "joint_choices.py": [(["."], {"frontier", "schedules"})],
+    "pilot_regret.py": [([".", "--pilots", "2"], {"pilot_regret"})],
+    "pilot_to_plan.py": [(["--quick"], set())],
+    "sensitivity.py": [
+        (["regression", "--draws", "2"], set()),
+        (["quadratic", "--draws", "2"], set()),
+    ],
+    "static_batch.py": [([".", "--quick"], {"static_batch"})],
+}
+# Pages all of whose tables an example prints.
+TABLES = {"joint_choices.py": "plan.md"}
+# sweep.toml is run with docs/sweeps.md, which shows it.
+SWEEPS = {"paper_sweep.toml", "sweep.toml"}
+
+
+def test_every_example_is_run_here():
+    assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == SCRIPTS.keys() | SWEEPS
+
+
+@pytest.mark.parametrize(
+    ("script", "arguments", "pictures"),
+    [(name, *case) for name, cases in SCRIPTS.items() for case in cases],
+)
+def test_a_script_runs_and_leaves_its_pictures(script, arguments, pictures, tmp_path):
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / script, *arguments],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout or pictures
+    assert {path.stem for path in tmp_path.glob("*.png")} == pictures
+    if script in TABLES:
+        page = (ROOT / "docs" / TABLES[script]).read_text()
+        printed = [re.findall(NUMBER, line) for line in done.stdout.splitlines()]
+        rows = re.findall(r"^\|.*\d\.\d.*\|$", page, re.MULTILINE)
+        assert rows
+        assert all(re.findall(NUMBER, row) in printed for row in rows)
+
+
+def test_the_papers_sweep_has_the_variance_of_experiment_1(tmp_path):
+    """0.679 of the constant schedule's with 512 samples; a standard error is 0.03."""
+    store = tmp_path / "paper.sqlite"
+    assert main(["sweep", str(EXAMPLES / "paper_sweep.toml"), "--store", str(store)]) == 0
+    with Store(store, read_only=True) as opened:
+        rows = [row for row in opened.rows() if row.status == "done"]
+    assert len(rows) == 56
+    variance = {
+        row.cell["batches"]: row.result["variance"] for row in rows if row.cell["budget"] == 512
+    }
+    assert variance["oracle"] / variance["constant"] == pytest.approx(0.679, abs=0.1)
