@@ -17,6 +17,7 @@ SCRIPTS = {
     "concept_figures.py": [
         (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
     ],
+    "explorer_pictures.py": [([".", "--only", "explorer"], {"explorer"})],
     "joint_choices.py": [(["."], {"frontier", "schedules"})],
     "pilot_regret.py": [([".", "--pilots", "2"], {"pilot_regret"})],
     "pilot_to_plan.py": [(["--quick"], set())],

@@ -111,6 +111,17 @@ def test_leading_eigenvalues_match_the_dense_matrix(case, kind):
     assert abs(found.noise_trace - np.trace(C)) < 4 * found.noise_trace_error + 1e-10
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(("loss", "scale"), [(nn.MSELoss(), 2.0), (nn.HuberLoss(delta=1e6), 1.0)])
+def test_losses_without_forward_derivatives_have_spectra_too(loss, scale, kind):
+    """Twice the half square, and the half square itself where no residual reaches delta."""
+    inputs, targets = features()
+    found = model_spectrum(linear(), loss, (inputs, targets[:, None]), count=4, kind=kind)
+    ours = model_spectrum(linear(), half_square, (inputs, targets), count=4, kind=kind)
+    power = 2 if kind == "gradient-covariance" else 1
+    np.testing.assert_allclose(found.eigenvalues, scale**power * ours.eigenvalues, rtol=1e-9)
+
+
 def test_all_eigenvalues_give_the_trace_exactly():
     found = model_spectrum(linear(), half_square, features(), count=50)
     Z = features()[0].numpy()

@@ -126,14 +126,16 @@ class Products:
         for inputs, targets in self.chunks():
             out, tangent, pull = self._push(inputs, vector)
             slope = grad(lambda f, y=targets: self.loss(f, y))
-            total += self.size(inputs) * self.flat(pull(jvp(slope, (out,), (tangent,))[1])[0])
+            # Second derivatives are symmetric: backwards, which every loss of PyTorch can do.
+            (curved,) = vjp(slope, out)[1](tangent)
+            total += self.size(inputs) * self.flat(pull(curved)[0])
         return total / self.samples
 
     def hessian(self, vector: Tensor) -> Tensor:
         total = torch.zeros_like(vector)
         for inputs, targets in self.chunks():
             slope = grad(lambda w, x=inputs, y=targets: self.loss(self.outputs(w, x), y))
-            product = jvp(slope, (self.weights,), (self.tree(vector),))[1]
+            (product,) = vjp(slope, self.weights)[1](self.tree(vector))
             total += self.size(inputs) * self.flat(product)
         return total / self.samples
 
