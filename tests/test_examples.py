@@ -8,6 +8,7 @@ import pytest
 
 from batchlaw.cli import main
 from batchlaw.sweep.store import Store
+from browser import needs_chromium
 from pages import ROOT
 
 NUMBER = r"\d+(?:\.\d+)?"
@@ -39,7 +40,11 @@ def test_every_example_is_run_here():
 
 @pytest.mark.parametrize(
     ("script", "arguments", "pictures"),
-    [(name, *case) for name, cases in SCRIPTS.items() for case in cases],
+    [
+        pytest.param(name, *case, marks=needs_chromium if name.startswith("explorer") else ())
+        for name, cases in SCRIPTS.items()
+        for case in cases
+    ],
 )
 def test_a_script_runs_and_leaves_its_pictures(script, arguments, pictures, tmp_path):
     done = subprocess.run(

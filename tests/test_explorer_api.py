@@ -9,9 +9,6 @@ import time
 
 import numpy as np
 import pytest
-
-pytest.importorskip("fastapi")
-
 from fastapi import HTTPException
 from fastapi.testclient import TestClient
 

@@ -3,9 +3,7 @@
 import contextlib
 import io
 import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -20,11 +18,9 @@ from batchlaw.app.setting import Setting
 from batchlaw.app.view import view
 from batchlaw.export import export
 from batchlaw.plan_file import Plan
+from browser import CHROMIUM, needs_chromium
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-if CHROMIUM is None and not os.environ.get("CI"):
-    pytest.skip("Chromium is not here: install Debian's chromium", allow_module_level=True)
-
+pytestmark = needs_chromium
 WAIT = 60_000
 
 
