@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUTPUT ?= results/paper
 
-.PHONY: help setup reproduce test browser lint docs bench clean
+.PHONY: help setup reproduce explore test browser lint docs bench clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -27,10 +27,17 @@ endif
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,docs,torch,study,parquet,dask,sobol,explore]'
 	@touch $@
 
+.venv/.explore: .venv/.base
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[explore]'
+	@touch $@
+
 setup: .venv/.base  ## make .venv with batchlaw in it
 
 reproduce: .venv/.base  ## the paper's four experiments at full size (OUTPUT=results/paper)
 	$(BIN)/python -m batchlaw reproduce --output-dir "$(OUTPUT)"
+
+explore: .venv/.explore  ## the page on which all of it can be seen, on this machine
+	$(BIN)/python -m batchlaw explore
 
 test: .venv/.dev browser  ## all tests
 	$(BIN)/python -m pytest
