@@ -63,31 +63,47 @@ class Setting(BaseModel):
 
     model_config = EXACTLY
 
-    rates: Literal["wsd", "cosine", "linear", "polynomial", "constant", "step"] = "wsd"
+    rates: Literal["wsd", "cosine", "linear", "polynomial", "constant", "step"] = Field(
+        default="wsd", description="shape of the learning rate; wsd: warmup, stable, decay"
+    )
     steps: int = Field(default=64, ge=10, le=MOST_STEPS, description="updates")
     peak: float = Field(default=0.05, gt=0.0, le=1e6, description="largest learning rate")
     warmup: Share = Field(default=0.1, description="end of the warmup, a share of the steps")
     stable: Share = Field(default=0.5, description="end of WSD's stable phase, likewise")
-    decay: Literal["exponential", "linear", "1-sqrt"] = "exponential"
+    decay: Literal["exponential", "linear", "1-sqrt"] = Field(
+        default="exponential", description="shape of WSD's decay; the paper's is exponential"
+    )
 
-    problem: Literal["paper", "sketch", "truncation", "spectrum"] = "paper"
+    problem: Literal["paper", "sketch", "truncation", "spectrum"] = Field(
+        default="paper",
+        description="the paper's draw of a sketch; what a sketch gives on average; the leading M "
+        "directions; or a spectrum of your own",
+    )
     a: float = Field(default=2.0, gt=1.0, le=10.0, description="eigenvalues i^-a")
     b: float = Field(default=1.5, gt=1.0, le=10.0, description="target energies i^-b")
     m: int = Field(default=64, ge=1, le=MOST_DIRECTIONS, description="sketch dimension M")
     sigma: float = Field(default=1.0, ge=0.0, le=1e6, description="label noise, s.d.")
-    spectrum: Spectrum | None = None
+    spectrum: Spectrum | None = Field(default=None, description="of the problem spectrum")
 
-    procedure: Literal["one-pass", "multi-pass"] = "one-pass"
+    procedure: Literal["one-pass", "multi-pass"] = Field(
+        default="one-pass", description="fresh samples, or a dataset that is read many times"
+    )
     samples: int = Field(default=512, ge=2, le=10**7, description="N of multi-pass")
-    replacement: bool = False
+    replacement: bool = Field(default=False, description="batches drawn with replacement")
     momentum: float = Field(default=0.0, ge=0.0, le=0.999, description="of one pass")
-    momentum_form: Literal["heavy-ball", "nesterov", "pytorch", "pytorch-nesterov"] = "heavy-ball"
+    momentum_form: Literal["heavy-ball", "nesterov", "pytorch", "pytorch-nesterov"] = Field(
+        default="heavy-ball", description="pytorch: the velocity times the current rate"
+    )
 
     budget: Count = Field(default=512, description="samples in all batches")
-    min_batch: Count = 1
-    max_batch: Count | None = None
-    multiple_of: Count = 1
-    stages: int = Field(default=4, ge=1, le=MOST_STAGES)
+    min_batch: Count = Field(default=1, description="smallest batch of the oracle and the plan")
+    max_batch: Count | None = Field(default=None, description="largest batch, if there is one")
+    multiple_of: Count = Field(
+        default=1, description="every batch is a multiple of this, as hardware wants it"
+    )
+    stages: int = Field(
+        default=4, ge=1, le=MOST_STAGES, description="constant stages of the plan, at most"
+    )
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
