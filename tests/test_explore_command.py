@@ -4,6 +4,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.request
 
 import pytest
@@ -22,6 +24,39 @@ def test_the_command_prints_an_address_that_answers_and_ends_by_interrupt():
         server.send_signal(signal.SIGINT)
         out, err = server.communicate(timeout=60)
         assert (server.returncode, out, err) == (0, "", "")
+    finally:
+        server.kill()
+        server.communicate()
+
+
+def test_an_interrupt_does_not_wait_for_a_computation():
+    command = [sys.executable, "-m", "batchlaw", "explore", "--quiet"]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = server.stdout.readline().split()[0]
+        urllib.request.urlopen(address, timeout=60).close()
+        # A draw of the paper's problem at the largest size: seconds, in one piece.
+        body = b'{"m": 1024, "steps": 10000, "budget": 1000000}'
+        headers = {"Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{address}api/view", body, headers)
+        replies = []
+
+        def ask():
+            try:
+                replies.append(urllib.request.urlopen(asked, timeout=60).status)
+            except OSError as error:
+                replies.append(getattr(error, "code", 0))
+
+        client = threading.Thread(target=ask)
+        client.start()
+        time.sleep(1.0)
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=30)
+        client.join(60)
+        assert server.returncode == 0
+        assert "Traceback" not in err
+        assert replies
+        assert replies[0] != 500
     finally:
         server.kill()
         server.communicate()
@@ -53,7 +88,7 @@ def test_a_port_that_is_taken_is_said(capsys):
 def test_without_the_extra_the_command_names_it(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "uvicorn", None)
     assert main(["explore", "--quiet"]) == 2
-    assert "explore must have uvicorn: install the extra, explore" in capsys.readouterr().err
+    assert "explore must have uvicorn: install the extra explore" in capsys.readouterr().err
 
 
 def test_only_loopback_has_no_other_names():

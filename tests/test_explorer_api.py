@@ -16,7 +16,7 @@ import batchlaw as bl
 from batchlaw.app import checks, guard, server
 from batchlaw.app.server import make_app
 from batchlaw.app.setting import MOST_WORK, Setting
-from batchlaw.app.view import POINTS, stretched
+from batchlaw.app.view import POINTS
 from batchlaw.export import FORMATS, export, rates_warning
 from batchlaw.plan_file import Plan
 
@@ -126,12 +126,51 @@ def test_an_uploaded_spectrum(client):
 def test_the_score_of_a_drawing_is_that_of_effective_batch(client):
     heights = [1.0, 5.0, 2.0, 8.0]
     found = client.post("/api/score", json={"setting": {}, "heights": heights}).json()
-    batches = stretched(Setting(), np.array(heights))
     kappa = bl.influence(PAPER, bl.wsd(64, 0.05))
-    assert batches.sum() == pytest.approx(512.0)
+    shape = np.interp(np.linspace(0, 1, 64), np.linspace(0, 1, 4), heights)
+    batches = bl.allocate(shape**2, 512)
+    assert found["batches"] == batches.tolist()
+    np.testing.assert_allclose(batches, shape * 512 / shape.sum(), atol=1.5)
     assert found["effective"] == pytest.approx(bl.effective_batch(kappa, batches), rel=1e-13)
     ratio = found["effective"] / bl.effective_batch(kappa, bl.allocate(kappa, 512))
     assert found["score"] == pytest.approx(ratio, rel=1e-12)
+    risk = bl.one_pass_risk(PAPER, bl.wsd(64, 0.05), [batches, np.full(64, 8)], trajectory=True)
+    exact = risk.variance[0, -1] / risk.variance[1, -1]
+    assert found["against_constant"] == pytest.approx(exact, rel=1e-12)
+    np.testing.assert_allclose(found["path"]["noise"], risk.variance[0], rtol=1e-12)
+
+
+def test_no_drawing_passes_the_oracle_under_the_same_limits(client):
+    root = _view(client)["root"]
+    for limits in ({}, {"min_batch": 6, "multiple_of": 3}, {"max_batch": 10}, {"min_batch": 8}):
+        asked = {"setting": limits, "heights": root}
+        found = client.post("/api/score", json=asked).json()
+        assert found["score"] <= 1.0 + 1e-12
+        assert min(found["batches"]) >= limits.get("min_batch", 1)
+        assert max(found["batches"]) <= limits.get("max_batch", 512)
+
+
+DIVERGING = {
+    "procedure": "multi-pass",
+    "steps": 8000,
+    "budget": 10**6,
+    "rates": "constant",
+    "samples": 10**7,
+    "replacement": True,
+    "problem": "spectrum",
+    "spectrum": {"eigenvalue": [1e-15, 1.0], "energy": [1.0, 1.0]},
+    "peak": 1.9,
+}
+
+
+def test_a_run_that_diverges_is_refused_before_its_costly_part(client):
+    start = time.perf_counter()
+    for path in ("view", "collapse", "along"):
+        reply = client.post(f"/api/{path}", json=DIVERGING)
+        if path != "along":
+            assert "the second moment overflows" in reply.json()["detail"]
+    # The costly part would take minutes.
+    assert time.perf_counter() - start < 60.0
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -149,8 +188,9 @@ def test_every_export_can_be_downloaded(client, format_):
         assert reply.text == export(plan, format_, **layout)
     # The paper's exponential decay is nobody's: the download says so, where the file does.
     warned = reply.headers.get("batchlaw-warning", "")
-    assert warned == rates_warning(reply.text)
+    assert rates_warning(reply.text) in warned
     assert bool(warned) == (format_ in ("megatron", "olmo", "accumulation"))
+    assert ("powers of 2" in warned) == (format_ == "olmo")
 
 
 def test_the_table_and_the_picture_can_be_downloaded(client):
@@ -187,6 +227,10 @@ def test_a_check_can_be_cancelled_and_a_third_is_refused(client):
     assert client.post("/api/checks", json=asked).status_code == 429
     for name in names:
         assert client.delete(f"/api/checks/{name}").status_code == 204
+    # Stopped ones make room at once, also while their block goes on.
+    another = client.post("/api/checks", json=asked | {"repetitions": 100})
+    assert another.status_code == 202
+    client.delete(f"/api/checks/{another.json()['id']}")
     for name in names:
         assert _finished(client, name)["cancelled"]
     assert client.get("/api/checks/none").status_code == 404
@@ -215,7 +259,7 @@ def _finished(client, name):
     [
         ({"steps": 10**9}, "steps: Input should be less than or equal to"),
         ({"steps": 200_000, "m": 1024, "budget": 10**6}, f"at most {MOST_WORK}"),
-        ({"procedure": "multi-pass", "steps": 50_000, "budget": 10**6}, "at most 20000 steps"),
+        ({"procedure": "multi-pass", "steps": 50_000, "budget": 10**6}, "at most 8192 steps"),
         ({"peak": -1}, "peak: "),
         ({"peak": "NaN"}, "peak: "),
         ({"budget": 10}, "budget must be at least steps times the smallest batch, 64, got 10"),
@@ -223,7 +267,7 @@ def _finished(client, name):
         ({"problem": "../x"}, "problem: "),
         ({"problem": "spectrum"}, "an uploaded spectrum is needed"),
         ({"peak": 1000.0}, "peak rate 1000 is unstable"),
-        ({"multiple_of": 1000}, ""),
+        ({"multiple_of": 1000}, "budget must be at least"),
         ({"procedure": "multi-pass", "momentum": 0.5}, "momentum exists for one pass only"),
     ],
 )
@@ -234,6 +278,34 @@ def test_bad_settings_are_refused_with_a_reason(client, setting, said):
     assert said in reply.json()["detail"]
     assert "\n" not in reply.json()["detail"]
     assert time.perf_counter() - start < 5.0
+
+
+def test_a_body_that_is_not_json_is_said(client):
+    for body, kind in (
+        (b"x", "application/json"),
+        (b"[]", "application/json"),
+        (b"{}", "text/csv"),
+    ):
+        reply = client.post("/api/view", content=body, headers={"content-type": kind})
+        assert reply.status_code == 422
+        assert "must be a JSON object" in reply.json()["detail"]
+
+
+def test_a_body_that_does_not_come_is_given_up(monkeypatch):
+    monkeypatch.setattr(guard, "PATIENCE", 0.05)
+    said = []
+
+    async def never():
+        await asyncio.Event().wait()
+
+    async def send(message):
+        said.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-length", b"9")]
+    scope = {"type": "http", "method": "POST", "path": "/api/view", "headers": headers}
+    scope |= {"scheme": "http", "query_string": b"", "http_version": "1.1", "app": None}
+    asyncio.run(asyncio.wait_for(make_app()(scope, never, send), 30.0))
+    assert said[0]["status"] == 400
 
 
 def test_other_hosts_and_origins_are_turned_away(client):
@@ -260,7 +332,9 @@ def test_every_reply_has_the_security_headers(client):
 
 
 def test_the_page_names_nothing_outside(client):
-    for name in ("/", "/static/main.js", "/static/style.css", "/static/charts.js"):
+    names = [path.name for path in server.STATIC.iterdir() if path.is_file()]
+    assert len(names) > 6
+    for name in ["/", *(f"/static/{name}" for name in names)]:
         text = client.get(name).text.replace("http://www.w3.org/2000/svg", "")
         assert "http://" not in text
         assert "https://" not in text

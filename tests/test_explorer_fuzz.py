@@ -54,7 +54,16 @@ SETTINGS = st.fixed_dictionaries(
         "warmup": st.floats(0.0, 1.0),
         "stable": st.floats(0.0, 1.0),
         "decay": st.sampled_from(["exponential", "linear", "1-sqrt"]),
-        "problem": st.sampled_from(["sketch", "truncation"]),
+        "problem": st.sampled_from(["sketch", "truncation", "paper", "spectrum"]),
+        "spectrum": st.integers(1, 5).flatmap(
+            lambda n: st.fixed_dictionaries(
+                {
+                    "eigenvalue": st.lists(st.floats(1e-15, 1e15), min_size=n, max_size=n),
+                    "energy": st.lists(st.floats(0.0, 1e30), min_size=n, max_size=n),
+                },
+                optional={"multiplicity": st.lists(st.floats(1e-6, 1e30), min_size=n, max_size=n)},
+            )
+        ),
         "a": st.floats(1.0, 10.0),
         "b": st.floats(1.0, 10.0),
         "m": st.integers(1, 40),
@@ -63,7 +72,7 @@ SETTINGS = st.fixed_dictionaries(
         "samples": st.integers(2, 5000),
         "replacement": st.booleans(),
         "momentum": st.floats(0.0, 0.999),
-        "momentum_form": st.sampled_from(["heavy-ball", "nesterov", "pytorch"]),
+        "momentum_form": st.sampled_from(["heavy-ball", "nesterov", "pytorch", "pytorch-nesterov"]),
         "min_batch": st.integers(1, 40),
         "max_batch": st.one_of(st.none(), st.integers(1, 200)),
         "multiple_of": st.integers(1, 16),

@@ -1,14 +1,17 @@
-"""Many clients at once: no error, bounded memory. Half a minute of it is in benchmarks/."""
+"""Many clients at once: no error, bounded memory."""
 
+import os
 import runpy
 from pathlib import Path
 
+# For the record the whole half minute.
+SECONDS = 30.0 if os.environ.get("CI") else 5.0
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 def test_fifty_clients_are_served_without_an_error(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
-    load = runpy.run_path(str(BENCHMARKS / "explorer_load.py"))["run"](seconds=5.0)
+    load = runpy.run_path(str(BENCHMARKS / "explorer_load.py"))["run"](SECONDS)
     assert load.errors == []
     assert load.statuses[200] > 50
     assert load.statuses[422] > 0

@@ -227,7 +227,7 @@ def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
 
 
 def test_a_plan_with_momentum_follows_its_influence_and_its_exact_variance(paper):
-    for form in ({}, {"nesterov": True}, {"pytorch": True}):
+    for form in ({}, {"nesterov": True}, {"pytorch": True}, {"nesterov": True, "pytorch": True}):
         rule = {"momentum": 0.9} | form
         made = bl.plan(RATES / 10, 512, spectrum=paper, stages=None, **rule)
         kappa = bl.influence(paper, RATES / 10, **rule)

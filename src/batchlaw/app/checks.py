@@ -6,7 +6,6 @@ import math
 import secrets
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -70,7 +69,7 @@ class Checks:
     """All checks of a server: one runs at a time, a second waits, more are refused."""
 
     def __init__(self) -> None:
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix="check")
+        self._turn = threading.Lock()
         self._checks: dict[str, Check] = {}
         self._lock = threading.Lock()
 
@@ -84,13 +83,14 @@ class Checks:
         setting.solver.check_simulated()
         _check_work(setting, repetitions)
         with self._lock:
-            unfinished = [check for check in self._checks.values() if not check.finished]
-            if len(unfinished) >= AT_A_TIME:
+            wanted = [c for c in self._checks.values() if not (c.finished or c.cancelled.is_set())]
+            if len(wanted) >= AT_A_TIME:
                 raise BusyError("other checks are running: wait, or stop them")
             self._forget()
             name = secrets.token_urlsafe(12)
             check = self._checks[name] = Check(setting, repetitions)
-        self._pool.submit(_run, check)
+        # A thread that dies with the process: Ctrl-C does not wait for its block.
+        threading.Thread(target=self._run, args=(check,), daemon=True).start()
         return name
 
     def get(self, name: str) -> Check | None:
@@ -103,7 +103,10 @@ class Checks:
         """Cancel all, and do not wait for the blocks that they are in."""
         for check in list(self._checks.values()):
             check.cancelled.set()
-        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def _run(self, check: Check) -> None:
+        with self._turn:
+            _run(check)
 
     def _forget(self) -> None:
         finished = [name for name, check in self._checks.items() if check.finished]

@@ -24,6 +24,12 @@ class File(NamedTuple):
 
 def plan_file(setting: Setting, format_: Format, layout: dict[str, int | None]) -> File:
     """The planned schedule; ``layout`` is what trainers need to know beside it."""
+    needed = (layout["data_parallel"] or 1) * (layout["micro_batch"] or 1)
+    if setting.multiple_of % needed:
+        raise ValueError(
+            f'"multiple of" must be a multiple of data parallel x micro-batch = {needed}, '
+            f"got {setting.multiple_of}: change it under Budget"
+        )
     solved = solve(setting)
     plan = solved.plan
     # OLMo-core changes its batch by whole factors.
@@ -42,4 +48,8 @@ def plan_file(setting: Setting, format_: Format, layout: dict[str, int | None]) 
     text = export(plan, format_, **layout)
     if format_ == "json":
         return File(text.encode(), "application/json", "plan.json")
-    return File(text.encode(), "text/plain", f"plan-{format_}.txt", rates_warning(text))
+    warning = rates_warning(text)
+    if plan is not solved.plan:
+        moved = f"batches are moved to powers of 2; {plan.samples} of {setting.budget} are spent"
+        warning = f"{moved}; {warning}" if warning else moved
+    return File(text.encode(), "text/plain", f"plan-{format_}.txt", warning)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import re
 from collections.abc import MutableMapping
@@ -13,6 +14,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 # Bytes of a request.
 LARGEST = 256 * 1024
+# Seconds that a part of it may take to come.
+PATIENCE = 20.0
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -51,10 +54,24 @@ class Guard:
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        refused = self._refused(scope["method"], scope["scheme"], Headers(scope=scope))
-        await (refused or self.app)(scope, receive, mark)
+        whole = False
 
-    def _refused(self, method: str, scheme: str, headers: Headers) -> JSONResponse | None:
+        async def soon() -> MutableMapping[str, Any]:
+            """A body that does not come is given up, as if the client had gone."""
+            nonlocal whole
+            if whole:
+                return await receive()
+            try:
+                message = await asyncio.wait_for(receive(), PATIENCE)
+            except TimeoutError:
+                return {"type": "http.disconnect"}
+            whole = not message.get("more_body", False)
+            return message
+
+        refused = self._refused(scope["scheme"], Headers(scope=scope))
+        await (refused or self.app)(scope, soon, mark)
+
+    def _refused(self, scheme: str, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host", ""), headers.get("origin")
         if not self._ours(host):
             return _no(

@@ -31,12 +31,28 @@ class Scored(Reply):
     batches: list[float] = Field(description="at the steps that the view shows")
     samples: float = Field(description="sum of the batches")
     effective: float = Field(description="B_eff, or rho_eff where data are reused")
-    score: float = Field(description="the oracle's noise over this schedule's: 1 is as good")
+    score: float = Field(
+        description="B_eff over the oracle's, or the oracle's rho_eff over its own"
+    )
+    against_constant: float = Field(description="noise left, over a constant batch's: exact")
     risk: Parts
+
+
+class Curves(Reply):
+    """One schedule's risk along the run."""
+
+    total: list[float]
+    noise: list[float]
 
 
 class Schedule(Scored):
     name: Name
+
+
+class Drawn(Scored):
+    """The whole batches that a drawing asks for."""
+
+    path: Curves | None = Field(description="at the steps of /api/along; null where it has none")
 
 
 class Stage(Reply):
@@ -61,16 +77,13 @@ class View(Reply):
     prediction: dict[str, float]
     assumptions: list[str]
     method: str
+    trace: float = Field(description="sum of the problem's eigenvalues, in units of 1 / rate")
     relative_error: float | None = Field(description="estimated, of the excess; null if unknown")
     notes: list[str]
 
 
-class Path(Reply):
-    """One schedule's risk along the run."""
-
+class Path(Curves):
     name: Name
-    total: list[float]
-    noise: list[float]
 
 
 class Along(Reply):

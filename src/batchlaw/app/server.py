@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from fastapi import FastAPI, HTTPException, Request, Response
@@ -21,7 +23,7 @@ from batchlaw.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError,
 from batchlaw.app.collapse import collapse
 from batchlaw.app.downloads import MEDIA_TYPES, Format, plan_file
 from batchlaw.app.guard import Guard
-from batchlaw.app.replies import Along, CheckState, Collapse, Problem, Scored, Started, View
+from batchlaw.app.replies import Along, CheckState, Collapse, Drawn, Problem, Started, View
 from batchlaw.app.setting import EXACTLY, Setting
 from batchlaw.app.view import along, score, view
 
@@ -92,9 +94,37 @@ class Turns:
             async with self._turns:
                 if await request.is_disconnected():
                     raise HTTPException(499, "the client has gone")
-                return await asyncio.to_thread(work, *args, **kwargs)
+                return await in_thread(lambda: work(*args, **kwargs))
+        except asyncio.CancelledError:
+            raise HTTPException(503, "the server is ending") from None
         finally:
             self._waiting -= 1
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """The result of a thread that dies with the process: Ctrl-C does not wait for it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[R] = loop.create_future()
+
+    def settle(result: R | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast(R, result))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:  # of whatever kind: it belongs to who waits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await future
 
 
 def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
@@ -105,6 +135,8 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
         app.state.turns, app.state.checks = Turns(), Checks()
         # Two computations at a time on few cores: the threads of each would be in the way.
         with threadpool_limits(1, "blas"):
+            # Compiled functions are loaded, or made, while the browser starts.
+            threading.Thread(target=view, args=(Setting(),), daemon=True).start()
             yield
         app.state.checks.close()
 
@@ -152,7 +184,7 @@ def _add_computations(app: FastAPI) -> None:
         return await compute(request, collapse, setting)
 
     @app.post("/api/score")
-    async def get_score(request: Request, drawing: Drawing) -> Scored:
+    async def get_score(request: Request, drawing: Drawing) -> Drawn:
         """A drawn schedule, scaled to the budget, against the oracle."""
         return await compute(request, score, drawing.setting, np.array(drawing.heights))
 
@@ -205,6 +237,9 @@ def _explain_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
         first = error.errors()[0]
+        if first["type"] in ("json_invalid", "model_attributes_type"):
+            said = "the request must be a JSON object, with Content-Type application/json"
+            return JSONResponse({"detail": said}, 422)
         where = ".".join(str(part) for part in first["loc"] if part != "body")
         said = str(first["msg"]).removeprefix("Value error, ")
         return JSONResponse({"detail": f"{where}: {said}" if where else said}, 422)

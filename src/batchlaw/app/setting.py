@@ -15,14 +15,14 @@ from batchlaw.problem import Problem
 # Steps, directions of a drawn or uploaded spectrum, and numbers an update touches in all.
 MOST_STEPS, MOST_DIRECTIONS, MOST_WORK = 200_000, 1024, 2 * 10**7
 # The mean field of multi-pass keeps pairs of points: its work grows faster.
-MOST_REUSE_STEPS = 20_000
+MOST_REUSE_STEPS = 8192
 MOST_SAMPLES = 10**12
 MOST_STAGES = 64
 
 # No further fields, no text or truth values in place of numbers.
 EXACTLY = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
-Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Share = Annotated[float, Field(ge=0.0, lt=1.0)]
 Count = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 
 
@@ -32,17 +32,17 @@ class Spectrum(BaseModel):
     model_config = EXACTLY
 
     eigenvalue: Annotated[
-        list[Annotated[float, Field(gt=0.0, le=1e100)]],
+        list[Annotated[float, Field(ge=1e-15, le=1e15)]],
         Field(min_length=1, max_length=MOST_DIRECTIONS),
     ]
     energy: Annotated[
-        list[Annotated[float, Field(ge=0.0, le=1e100)]],
+        list[Annotated[float, Field(ge=0.0, le=1e30)]],
         Field(min_length=1, max_length=MOST_DIRECTIONS),
     ]
 
     multiplicity: (
         Annotated[
-            list[Annotated[float, Field(ge=1e-6, le=1e100)]],
+            list[Annotated[float, Field(ge=1e-6, le=1e30)]],
             Field(min_length=1, max_length=MOST_DIRECTIONS),
         ]
         | None
@@ -68,8 +68,12 @@ class Setting(BaseModel):
     )
     steps: int = Field(default=64, ge=10, le=MOST_STEPS, description="updates")
     peak: float = Field(default=0.05, gt=0.0, le=1e6, description="largest learning rate")
-    warmup: Share = Field(default=0.1, description="end of the warmup, a share of the steps")
-    stable: Share = Field(default=0.5, description="end of WSD's stable phase, likewise")
+    warmup: Share = Field(
+        default=0.1, description="end of the warmup, a share of the steps from 0 to 1"
+    )
+    stable: Share = Field(
+        default=0.5, description="end of WSD's stable phase, a share of the steps"
+    )
     decay: Literal["exponential", "linear", "1-sqrt"] = Field(
         default="exponential", description="shape of WSD's decay; the paper's is exponential"
     )
@@ -82,24 +86,28 @@ class Setting(BaseModel):
     a: float = Field(default=2.0, gt=1.0, le=10.0, description="eigenvalues i^-a")
     b: float = Field(default=1.5, gt=1.0, le=10.0, description="target energies i^-b")
     m: int = Field(default=64, ge=1, le=MOST_DIRECTIONS, description="sketch dimension M")
-    sigma: float = Field(default=1.0, ge=0.0, le=1e6, description="label noise, s.d.")
+    sigma: float = Field(
+        default=1.0, ge=0.0, le=1e6, description="standard deviation of the label noise"
+    )
     spectrum: Spectrum | None = Field(default=None, description="of the problem spectrum")
 
     procedure: Literal["one-pass", "multi-pass"] = Field(
         default="one-pass", description="fresh samples, or a dataset that is read many times"
     )
-    samples: int = Field(default=512, ge=2, le=10**7, description="N of multi-pass")
+    samples: int = Field(
+        default=512, ge=2, le=10**7, description="size of the dataset that multi-pass reads"
+    )
     replacement: bool = Field(default=False, description="batches drawn with replacement")
-    momentum: float = Field(default=0.0, ge=0.0, le=0.999, description="of one pass")
+    momentum: float = Field(default=0.0, ge=0.0, le=0.999, description="beta of SGD with one pass")
     momentum_form: Literal["heavy-ball", "nesterov", "pytorch", "pytorch-nesterov"] = Field(
         default="heavy-ball", description="pytorch: the velocity times the current rate"
     )
 
-    budget: Count = Field(default=512, description="samples in all batches")
+    budget: Count = Field(default=512, description="sum of all batches, in samples")
     min_batch: Count = Field(default=1, description="smallest batch of the oracle and the plan")
     max_batch: Count | None = Field(default=None, description="largest batch, if there is one")
     multiple_of: Count = Field(
-        default=1, description="every batch is a multiple of this, as hardware wants it"
+        default=1, description="every batch is a multiple of this: ranks times micro-batch"
     )
     stages: int = Field(
         default=4, ge=1, le=MOST_STAGES, description="constant stages of the plan, at most"
@@ -110,6 +118,11 @@ class Setting(BaseModel):
         """Refused before anything is computed."""
         if self.problem == "spectrum" and self.spectrum is None:
             raise ValueError("an uploaded spectrum is needed")
+        if self.rates == "wsd" and self.stable <= self.warmup:
+            raise ValueError(
+                f"the decay must start after the warmup ends, at {self.warmup:g}, "
+                f"got {self.stable:g}"
+            )
         work = self.steps * self.directions
         if work > MOST_WORK:
             raise ValueError(
@@ -145,6 +158,11 @@ class Setting(BaseModel):
         """What the page asked for, and no more than a dataset has."""
         limits = [most for most in (self.max_batch, self.solver.max_batch) if most is not None]
         return min(limits, default=None)
+
+    @property
+    def whole_budget(self) -> int:
+        """What batches that are multiples can spend."""
+        return self.budget // self.multiple_of * self.multiple_of
 
     @property
     def momentum_rule(self) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from batchlaw._check import FloatArray
 from batchlaw.allocation import allocate
 from batchlaw.app.replies import Name, Parts
 from batchlaw.app.setting import Setting
+from batchlaw.choices import ProblemChoice
 from batchlaw.plan_file import Plan
 from batchlaw.planner import plan as make_plan
 from batchlaw.problem import Problem
@@ -36,9 +37,10 @@ class Solved:
         kappa = setting.solver.influence(problem, gamma)
         plan = staged_plan(setting, problem, gamma)
         schedules: dict[Name, FloatArray] = {
-            "oracle": _oracle(setting, kappa),
+            "oracle": best_whole(setting, kappa),
             "planned": plan.batches.astype(np.float64),
-            "constant": np.full(setting.steps, setting.budget / setting.steps),
+            # Of the same sum, and not rounded.
+            "constant": np.full(setting.steps, setting.whole_budget / setting.steps),
         }
         return cls(setting, problem, gamma, kappa, schedules, plan)
 
@@ -66,6 +68,11 @@ class Solved:
         if not np.isfinite(risk.total).all():
             raise ValueError("the risk must be a finite number: this run diverges")
         return risk
+
+    def ratio(self, risk: Risk, row: int, other: int) -> float:
+        """Noise of one schedule over another's; 1 where neither has any."""
+        ours, theirs = (float(np.asarray(getattr(risk, self.noise))[k]) for k in (row, other))
+        return ours / theirs if theirs > 0.0 else 1.0
 
     def parts(self, risk: Risk, row: int) -> Parts:
         """Of one schedule; parts that batches do not change are the same for all."""
@@ -99,16 +106,16 @@ def staged_plan(
         dataset_size=at.samples if at.reuse else None,
         replacement=at.reuse and at.replacement,
         **at.momentum_rule,
-        inputs={"explorer": at.model_dump(mode="json", exclude={"spectrum"})},
+        inputs={"explorer": at.model_dump(mode="json")},
+        seed=ProblemChoice(problem=at.problem).used_seed,
     )
 
 
-def _oracle(at: Setting, kappa: FloatArray) -> FloatArray:
-    """The best whole numbers under the bounds."""
-    whole = at.budget // at.multiple_of * at.multiple_of
+def best_whole(at: Setting, kappa: FloatArray) -> FloatArray:
+    """The best whole batches under the limits for an influence."""
     found = allocate(
         kappa,
-        whole,
+        at.whole_budget,
         min_batch=at.min_batch,
         max_batch=at.largest_batch,
         multiple_of=at.multiple_of,

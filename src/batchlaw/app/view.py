@@ -8,14 +8,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchlaw._check import FloatArray
-from batchlaw.app.replies import Along, Path, Schedule, Scored, Stage, View
+from batchlaw.app.replies import Along, Curves, Drawn, Path, Schedule, Stage, View
 from batchlaw.app.setting import Setting, evenly
-from batchlaw.app.solved import Solved, solve
+from batchlaw.app.solved import Solved, best_whole, solve
 from batchlaw.exact.one_pass import one_pass_risk
 
 # Points of a curve, of the risk along a run, and of the same where data are reused: each of
 # those is a solution of its own.
 POINTS, ALONG, ALONG_REUSE = 800, 200, 11
+# The row of the constant schedule.
+CONSTANT = 2
 # Steps up to which data reuse is followed along the run.
 MOST_FOLLOWED = 2048
 
@@ -44,6 +46,7 @@ def view(setting: Setting) -> View:
                 samples=float(batches.sum()),
                 effective=float(effective[row]),
                 score=float(scores[row]),
+                against_constant=solved.ratio(risk, row, CONSTANT),
                 risk=solved.parts(risk, row),
             )
             for row, (name, batches) in enumerate(solved.schedules.items())
@@ -52,6 +55,7 @@ def view(setting: Setting) -> View:
         prediction=dict(solved.plan.prediction),
         assumptions=list(solved.plan.assumptions),
         method=risk.method,
+        trace=solved.problem.trace,
         relative_error=_finite(float(np.max(risk.uncertainty))),
         notes=list(risk.notes),
     )
@@ -60,20 +64,11 @@ def view(setting: Setting) -> View:
 def along(setting: Setting) -> Along:
     """The risk after the updates so far, of each schedule."""
     solved = solve(setting)
-    sizes = list(solved.schedules.values())
-    if setting.reuse:
-        if setting.steps > MOST_FOLLOWED:
-            reason = f"data reuse is followed along runs of at most {MOST_FOLLOWED} updates"
-            return Along(steps=[], paths=[], reason=reason)
-        # From the second point: before the first update there is nothing to solve.
-        shown = evenly(setting.steps + 1, ALONG_REUSE)[1:]
-        total, noise = _reused(solved, sizes, shown)
-    else:
-        shown = evenly(setting.steps + 1, ALONG)
-        path = one_pass_risk(
-            solved.problem, solved.gamma, sizes, trajectory=True, **setting.momentum_rule
-        )
-        total, noise = (np.asarray(getattr(path, part))[:, shown] for part in ("total", "variance"))
+    shown = _followed(setting)
+    if not shown:
+        reason = f"data reuse is followed along runs of at most {MOST_FOLLOWED} updates"
+        return Along(steps=[], paths=[], reason=reason)
+    total, noise = _run(solved, list(solved.schedules.values()), shown)
     return Along(
         steps=shown,
         paths=[
@@ -83,10 +78,28 @@ def along(setting: Setting) -> Along:
     )
 
 
-def _reused(
+def _followed(setting: Setting) -> list[int]:
+    """Updates after which the risk is shown; none where that takes too long."""
+    if not setting.reuse:
+        return evenly(setting.steps + 1, ALONG)
+    if setting.steps > MOST_FOLLOWED:
+        return []
+    # From the second point: before the first update there is nothing to solve.
+    return evenly(setting.steps + 1, ALONG_REUSE)[1:]
+
+
+def _run(
     solved: Solved, sizes: list[FloatArray], shown: list[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Total and fluctuation after so many updates: a run's beginning is a shorter run."""
+    """Total and noise of each schedule after so many updates."""
+    at = solved.setting
+    if not at.reuse:
+        path = one_pass_risk(
+            solved.problem, solved.gamma, sizes, trajectory=True, **at.momentum_rule
+        )
+        total, noise = (np.asarray(getattr(path, part))[:, shown] for part in ("total", "variance"))
+        return total, noise
+    # The mean field knows ends only; a run's beginning is a shorter run.
     ends = [
         solved.setting.solver.expected(
             solved.problem, solved.gamma[:end], [batches[:end] for batches in sizes]
@@ -100,31 +113,35 @@ def _reused(
     return total, noise
 
 
-def score(setting: Setting, heights: FloatArray) -> Scored:
+def score(setting: Setting, heights: FloatArray) -> Drawn:
     """A drawn schedule against the oracle: heights at evenly spaced steps."""
     solved = solve(setting)
     batches = stretched(setting, heights)
     effective = solved.effective([batches, solved.schedules["oracle"]])
-    return Scored(
+    risk = solved.risk([batches, solved.schedules["constant"]])
+    path = None
+    if shown := _followed(setting):
+        total, noise = _run(solved, [batches], shown)
+        path = Curves(total=total[0].tolist(), noise=noise[0].tolist())
+    return Drawn(
         batches=_at(batches, evenly(setting.steps, POINTS)),
         samples=float(batches.sum()),
         effective=float(effective[0]),
         score=float(solved.scores(effective, float(effective[1]))[0]),
-        risk=solved.parts(solved.risk([batches]), 0),
+        against_constant=solved.ratio(risk, 0, 1),
+        risk=solved.parts(risk, 0),
+        path=path,
     )
 
 
 def stretched(setting: Setting, heights: FloatArray) -> FloatArray:
-    """A batch for every step, in proportion to the drawn heights, with the budget as their sum.
+    """Whole batches under the limits that come closest to the drawing, and spend the budget.
 
-    A batch past the largest is cut, and what it had is lost: a drawing that asks for too much
-    spends less.
+    Batches follow the square root of the influence that ``allocate`` is given: here the drawing.
     """
     at = np.linspace(0.0, 1.0, setting.steps)
     shape = np.interp(at, np.linspace(0.0, 1.0, heights.size), heights / heights.max())
-    batches: FloatArray = shape * (setting.budget / shape.sum())
-    most = setting.largest_batch
-    return batches if most is None else np.minimum(batches, float(most))
+    return best_whole(setting, shape**2)
 
 
 def _at(values: NDArray[Any], shown: list[int]) -> list[float]:

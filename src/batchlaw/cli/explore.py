@@ -30,7 +30,9 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
 
         from batchlaw.app.server import make_app
     except ModuleNotFoundError as error:
-        raise ValueError(f"explore must have {error.name}: install the extra, explore") from None
+        raise ValueError(
+            f"explore must have {error.name}: install the extra explore (here: make explore)"
+        ) from None
     if _check.count("port", port, minimum=0) > 65535:
         raise ValueError(f"port must be at most 65535, got {port}")
     with _listener(host, port) as listener:
@@ -45,7 +47,11 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         if not quiet:
             webbrowser.open(address)
         settings = uvicorn.Config(
-            make_app(names), log_level="warning", server_header=False, timeout_graceful_shutdown=5
+            make_app(names),
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=2,
+            ws="none",
         )
         with contextlib.suppress(KeyboardInterrupt):
             uvicorn.Server(settings).run(sockets=[listener])

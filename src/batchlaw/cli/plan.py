@@ -141,6 +141,9 @@ def plan(
             "dataset_size": dataset_size,
             "noise": None if noise is None else Path(noise).name,
             "momentum": momentum,
+            "nesterov": nesterov,
+            "pytorch": pytorch,
+            "replacement": replacement,
         },
         seed=None if problem.problem is None else problem.used_seed,
     )

@@ -28,13 +28,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import Batches, FloatArray, IntArray
+from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels import mean_field
 from batchlaw._kernels.common import products
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
 from batchlaw.exact.sample_spectrum import (
-    ComplexArray,
     SampleSpectrum,
     largest_sample_eigenvalue,
     sample_spectrum,
@@ -50,6 +49,8 @@ OUTLIER_RARITY = 10.0
 LARGEST_GROWTH = 3.0
 # Logarithm of a product that no sum can feel.
 NEGLIGIBLE = -60.0
+# Logarithm of a square root that no number holds the square of.
+LARGEST_LOG = 350.0
 
 
 def expected_risk_mean_field(
@@ -181,22 +182,19 @@ def _solve(
         spread * N,
         own,
     )
+    bias, variance = _gradient_descent(spectrum, s2, gamma)
     # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
     strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
-    live = _live_points(spectrum.points, gamma, strength.max(axis=0))
+    bound = mean_field.log_growth(spectrum.points, gamma, strength.max(axis=0))
+    # A run that leaves the range of numbers is not worth its pairs of points.
+    if not np.isfinite(level).all() or bound.max() > LARGEST_LOG:
+        return bias, variance, np.full_like(level, np.inf)
+    # Points whose products are not below e^NEGLIGIBLE at the end: after long runs, a few dozen.
+    # |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
+    live = np.flatnonzero(bound + bound.max() > NEGLIGIBLE)
     weights = spectrum.pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
     target = mean_field.pair_products(spectrum.points[live], weights, gamma, strength)
-    bias, variance = _gradient_descent(spectrum, s2, gamma)
     return bias, variance, level + (target[1:] - target[0])
-
-
-def _live_points(z: ComplexArray, gamma: FloatArray, strength: FloatArray) -> IntArray:
-    """Points whose products are not below e^NEGLIGIBLE at the end: after long runs, a few dozen.
-
-    |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
-    """
-    bound = mean_field.log_growth(z, gamma, strength)
-    return np.flatnonzero(bound + bound.max() > NEGLIGIBLE)
 
 
 def _gradient_descent(

@@ -36,6 +36,12 @@ export async function ask(path, body) {
   }
 }
 
+// Nothing that was asked before may answer any more.
+export function forget() {
+  for (const each of latest.values()) each.abort();
+  latest.clear();
+}
+
 // Gives what there is to say of the file, mostly nothing.
 export async function download(body) {
   const response = await reply(await post("/api/plan", body));
@@ -57,7 +63,7 @@ export async function readCheck(id) {
 }
 
 export function stopCheck(id) {
-  return fetch(`/api/checks/${id}`, { method: "DELETE" });
+  return fetch(`/api/checks/${id}`, { method: "DELETE", keepalive: true });
 }
 
 export async function schema() {

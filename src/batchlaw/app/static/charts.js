@@ -66,7 +66,7 @@ const line = (label, name, more = {}) => ({
 export function influence(chart, view) {
   chart.draw({
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.05 * high] }, share: { range: [0, 1.05] } },
-    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "share of its largest", scale: "share", side: 1, grid: { show: false } }],
+    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "κ and √κ, of their largest", scale: "share", side: 1, grid: { show: false } }],
     series: [
       { ...FIRST }, line("learning rate", "constant"),
       line("influence κ", "oracle", { scale: "share", dash: [2, 3], width: 2 }), line("√κ", "planned", { scale: "share" }),
@@ -169,6 +169,20 @@ const svg = (tag, attributes, text) => {
   return node;
 };
 
+// A colour and a pattern for each part, so that no colour is needed to tell them apart.
+const STROKES = { approximation: "", bias: "M0 6L6 0", variance: "M3 0V6", fluctuation: "M0 0L6 6M0 6L6 0" };
+
+function fills(names) {
+  const all = svg("defs", {});
+  for (const part of names) {
+    const pattern = svg("pattern", { id: `fill-${part}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" });
+    pattern.append(svg("rect", { width: 6, height: 6, fill: colour(FILL[part]) }));
+    pattern.append(svg("path", { d: STROKES[part], stroke: colour("text"), "stroke-width": 0.6, opacity: 0.55 }));
+    all.append(pattern);
+  }
+  return all;
+}
+
 // One bar a schedule for the risk beyond the labels' noise, in its parts; and the noise alone, magnified.
 export function bars(place, rows, noise) {
   const width = 460, left = 78, height = 22, gap = 12;
@@ -182,7 +196,7 @@ export function bars(place, rows, noise) {
       let x = left;
       for (const part of parts) {
         const wide = Math.max(0, (row.risk[part] / most) * (width - left - 80));
-        const box = svg("rect", { x, y, width: wide, height, fill: colour(FILL[part]) });
+        const box = svg("rect", { x, y, width: wide, height, fill: `url(#fill-${part})`, stroke: colour("text"), "stroke-width": 0.75 });
         box.append(svg("title", {}, `${row.name}, ${part}: ${short(row.risk[part])}`));
         picture.append(box);
         x += wide;
@@ -193,6 +207,7 @@ export function bars(place, rows, noise) {
   };
   const total = 2 * (34 + rows.length * (height + gap));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": "risk of the schedules in its parts" });
+  picture.append(fills(names));
   const next = block("risk beyond the noise of the labels", "reducible", names, 0);
   block(`${noise} alone`, noise, [noise], next + 8);
   const keys = document.createElement("p");
@@ -200,7 +215,7 @@ export function bars(place, rows, noise) {
     const key = document.createElement("span");
     key.className = "key";
     const patch = svg("svg", { viewBox: "0 0 14 12", "aria-hidden": "true" });
-    patch.append(svg("rect", { width: 14, height: 12, fill: colour(FILL[part]) }));
+    patch.append(svg("rect", { width: 14, height: 12, fill: `url(#fill-${part})` }));
     key.append(patch, part);
     keys.append(key);
   }

@@ -1,6 +1,8 @@
 // Drawing a schedule: with the mouse or a finger, or with the arrow keys.
 
 const KNOTS = 33;
+// What the address keeps of a height, so that a link draws the same.
+const digits = (height) => Number(height.toPrecision(4));
 
 export class Drawing {
   constructor(place, chart, start, changed) {
@@ -9,15 +11,18 @@ export class Drawing {
     this.knot = 0;
     this.last = null;
     place.addEventListener("pointerdown", (event) => this.down(event));
-    place.addEventListener("pointermove", (event) => { if (this.last) this.move(event); });
-    place.addEventListener("pointerup", () => { this.last = null; });
-    place.addEventListener("pointercancel", () => { this.last = null; });
+    place.addEventListener("pointermove", (event) => {
+      if (this.touched && Math.abs(event.clientX - this.touched.clientX) > 8) this.press(this.touched);
+      if (this.last) this.move(event);
+    });
+    place.addEventListener("pointerup", () => this.up());
+    place.addEventListener("pointercancel", () => this.up());
     place.addEventListener("keydown", (event) => this.key(event));
   }
 
   // The knots begin on the constant schedule.
   begin() {
-    if (!this.heights) this.heights = new Array(KNOTS).fill(this.start());
+    if (!this.heights) this.heights = new Array(KNOTS).fill(digits(this.start()));
   }
 
   inside(event) {
@@ -31,12 +36,24 @@ export class Drawing {
     return x >= -0.02 && x <= 1.02 && y >= 0 && y <= 1 ? { x: Math.min(1, Math.max(0, x)), y } : null;
   }
 
+  // A finger draws once it has moved sideways: up and down it scrolls the page.
   down(event) {
     if (event.button !== 0 || !this.inside(event)) return;
+    this.last = null;
+    this.touched = event.pointerType === "touch" ? event : null;
+    if (!this.touched) this.press(event);
+  }
+
+  press(event) {
+    this.touched = null;
     this.place.setPointerCapture(event.pointerId);
     this.begin();
-    this.last = null;
     this.move(event);
+  }
+
+  up() {
+    this.last = null;
+    this.touched = null;
   }
 
   move(event) {
@@ -49,7 +66,7 @@ export class Drawing {
     const [low, high] = [Math.min(from.knot, knot), Math.max(from.knot, knot)];
     for (let k = low; k <= high; k += 1) {
       const share = knot === from.knot ? 1 : (k - from.knot) / (knot - from.knot);
-      this.heights[k] = from.height + share * (height - from.height);
+      this.heights[k] = digits(from.height + share * (height - from.height));
     }
     this.last = { knot, height };
     this.changed();
@@ -62,9 +79,12 @@ export class Drawing {
     event.preventDefault();
     this.begin();
     if (step) this.knot = Math.min(this.heights.length - 1, Math.max(0, this.knot + step));
-    else this.heights[this.knot] *= factor;
+    else this.heights[this.knot] = digits(this.heights[this.knot] * factor);
     const { left, top } = this.cursor();
     this.chart.plot?.setCursor({ left, top });
+    const share = Math.round((100 * this.knot) / (this.heights.length - 1));
+    this.place.setAttribute("aria-valuenow", String(this.heights[this.knot]));
+    this.place.setAttribute("aria-valuetext", `${this.heights[this.knot]} samples at ${share} % of the run`);
     if (factor) this.changed();
   }
 

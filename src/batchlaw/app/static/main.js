@@ -1,9 +1,9 @@
 // The page: a change of the setting asks the server and shows what it says.
 
-import { ask, download, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
+import { ask, download, forget, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
 import { along, bars, batches, Chart, collapse, influence, short } from "./charts.js";
 import { Drawing } from "./draw.js";
-import { State } from "./state.js";
+import { LABELS, State } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const FORMATS = { json: "JSON", csv: "CSV", png: "picture", megatron: "Megatron-LM", olmo: "OLMo-core", accumulation: "accumulation", pytorch: "PyTorch" };
@@ -13,14 +13,22 @@ const page = { setting: null, view: null, along: null, drawn: null, collapse: nu
 let state;
 let drawing;
 let waiting = null;
+let scoring = null;
 
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
 function say(text) { $("status").textContent = text; }
 
+// The server names fields as its description does; the page has labels for them.
+function reason(error) {
+  if (!(error instanceof Refused)) return `${error.message}: is the server running?`;
+  return error.message.replace(/^(?:setting\.)?(\w+): /, (whole, name) => (LABELS[name] ? `${LABELS[name]}: ` : whole));
+}
+
 function complain(error) {
   $("error").hidden = false;
-  $("error").textContent = error instanceof Refused ? error.message : `${error.message}: is the server running?`;
+  $("error").textContent = reason(error);
+  document.body.dataset.stale = "";
   say("not computed");
 }
 
@@ -48,9 +56,9 @@ function show() {
   const { view } = page;
   if (!view) return;
   const { noise } = view;
-  table("summary", ["schedule", "samples", view.summary, "score", noise, "beyond labels' noise", "risk"], rows().map((row) => [
+  table("summary", ["schedule", "samples", view.summary, "score", noise, "of constant's", "risk − σ²", "risk"], rows().map((row) => [
     row.name, short(row.samples), short(row.effective), `${(100 * row.score).toFixed(2)} %`, short(row.risk[noise]),
-    short(row.risk.reducible), short(row.risk.total),
+    row.against_constant.toFixed(3), short(row.risk.reducible), short(row.risk.total),
   ]));
   $("method").textContent = [
     `Risk: ${view.method}`, view.relative_error ? `estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "", ...view.notes,
@@ -58,6 +66,7 @@ function show() {
   influence(charts.influence, view);
   batches(charts.batches, view, page.drawn);
   bars($("risk-bars"), rows(), noise);
+  $("spectrum-note").textContent = `The plan takes the spectrum on the left, whose trace is ${short(view.trace)} in units of 1 / rate. For a model whose spectrum is not known, batchlaw plan is safe for a range of them.`;
   table("stages", ["updates", "batch", "samples before"], view.stages.map((s) => [`${s.first} to ${s.last}`, s.batch, s.before]));
   $("assumptions").replaceChildren(...view.assumptions.map((text) => {
     const item = document.createElement("li");
@@ -71,7 +80,10 @@ function showAlong() {
   if (!found) return;
   $("along-note").textContent = found.reason;
   const part = $("along-part").value;
-  if (found.paths.length) along(charts.along, found, part, part === "total" ? "risk" : page.view.noise); else charts.along.empty();
+  const paths = page.drawn?.path ? [...found.paths, { name: "drawn", ...page.drawn.path }] : found.paths;
+  const same = paths.every((path) => path.total.length === found.steps.length);
+  if (paths.length && same) along(charts.along, { steps: found.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
+  else if (!paths.length) charts.along.empty();
 }
 
 function showCollapse() {
@@ -81,8 +93,10 @@ function showCollapse() {
 async function compute() {
   const start = performance.now();
   const setting = state.request();
+  state.writeAddress();
   stop();
   page.measured = null;
+  $("check-said").textContent = "";
   // All at once; what is slower than the view is shown after it. A reason that all have is said once.
   const first = ask("/api/view", setting);
   const slower = [ask("/api/along", setting), ask("/api/collapse", setting)];
@@ -93,6 +107,7 @@ async function compute() {
     page.view = view;
     page.setting = setting;
     $("error").hidden = true;
+    delete document.body.dataset.stale;
     if (!state.heights) page.drawn = null;
     show();
     say(`${Math.round(performance.now() - start)} ms`);
@@ -111,7 +126,7 @@ async function score() {
   const setting = state.request();
   try {
     const found = await ask("/api/score", { setting, heights: state.heights });
-    if (found && state.heights && same(setting, page.setting)) { page.drawn = found; show(); }
+    if (found && state.heights && same(setting, page.setting)) { page.drawn = found; show(); showAlong(); }
   } catch (error) { complain(error); }
 }
 
@@ -125,9 +140,20 @@ function changed() {
 
 function drew() {
   state.heights = drawing.heights;
-  state.writeAddress();
   $("clear-drawing").disabled = !state.heights;
-  if (state.heights) score(); else { page.drawn = null; show(); }
+  if (state.heights) { scoring ??= setTimeout(() => { scoring = null; state.writeAddress(); score(); }, 8); return; }
+  state.writeAddress();
+  page.drawn = null;
+  show();
+  showAlong();
+}
+
+// A setting that can't be asked: what was asked before it must not come after it.
+function refuse(text) {
+  clearTimeout(waiting);
+  waiting = null;
+  forget();
+  complain(new Refused(text));
 }
 
 async function check() {
@@ -138,6 +164,7 @@ async function check() {
   $("check-said").textContent = "";
   try {
     mine.id = await startCheck({ setting: state.request(), repetitions: Number($("repetitions").value) });
+    if (page.check !== mine) { stopCheck(mine.id); return; }
     $("stop-check").disabled = false;
     $("check-progress").hidden = false;
     for (;;) {
@@ -150,7 +177,7 @@ async function check() {
       if (found.finished) break;
       await new Promise((resolve) => { setTimeout(resolve, 150); });
     }
-  } catch (error) { $("check-said").textContent = error.message; }
+  } catch (error) { if (page.check === mine) $("check-said").textContent = reason(error); }
   if (page.check === mine) rest();
 }
 
@@ -188,8 +215,7 @@ function offerDownloads() {
       const layout = Object.fromEntries(Object.keys(LAYOUT).filter((name) => $(name).value).map((name) => [name, Number($(name).value)]));
       try {
         $("download-note").textContent = await download({ setting: state.request(), format, ...layout });
-        $("error").hidden = true;
-      } catch (error) { complain(error); }
+      } catch (error) { $("download-note").textContent = reason(error); }
     });
     $("downloads").append(button);
   }
@@ -200,10 +226,11 @@ async function start() {
   const known = await schema();
   drawing = new Drawing($("batches-chart"), charts.batches, () => page.view.schedules.find((s) => s.name === "constant").batches[0], drew);
   const kept = [$("along-part"), $("repetitions"), ...Object.keys(LAYOUT).map($)];
-  state = new State(known.Setting, $("controls"), kept, changed, (reason) => complain(new Refused(reason)));
+  state = new State(known.Setting, $("controls"), kept, changed, refuse);
   $("clear-drawing").addEventListener("click", () => drawing.clear());
   $("along-part").addEventListener("change", showAlong);
   $("start-check").addEventListener("click", check);
+  window.addEventListener("pagehide", stop);
   $("stop-check").addEventListener("click", () => { stop(); $("check-said").textContent += ", stopped"; });
   changed();
 }

@@ -6,7 +6,7 @@ const GROUPS = [
   ["Procedure", ["procedure", "samples", "replacement", "momentum", "momentum_form"]],
   ["Budget", ["budget", "min_batch", "max_batch", "multiple_of", "stages"]],
 ];
-const LABELS = {
+export const LABELS = {
   rates: "schedule", steps: "updates T", peak: "peak rate", warmup: "warmup ends at",
   stable: "decay starts at", decay: "decay shape", problem: "spectrum", a: "exponent a",
   b: "source exponent b", m: "sketch size M", sigma: "label noise", spectrum: "file",
@@ -14,12 +14,20 @@ const LABELS = {
   momentum: "momentum", momentum_form: "form of momentum", budget: "samples in all", min_batch: "smallest batch",
   max_batch: "largest batch", multiple_of: "multiple of", stages: "stages",
 };
-// Sliders: the range that a hand wants, and whether its steps are factors. The boxes take more.
+// Sliders: the range that a hand wants, and its step, or that its steps are factors. The boxes take more.
 const SLIDERS = {
-  steps: [16, 20000, "log"], peak: [0.001, 1, "log"], warmup: [0, 0.5], stable: [0, 1],
-  a: [1.1, 4], b: [1.1, 4], m: [4, 1024, "log"], sigma: [0, 3], samples: [16, 8192, "log"],
-  momentum: [0, 0.98], budget: [64, 1e6, "log"], stages: [1, 16],
+  steps: [16, 20000, "log"], peak: [0.001, 1, "log"], warmup: [0.02, 0.45, 0.01], stable: [0.05, 0.95, 0.01],
+  a: [1.1, 4, 0.05], b: [1.1, 4, 0.05], m: [4, 1024, "log"], sigma: [0, 3, 0.05], samples: [16, 8192, "log"],
+  momentum: [0, 0.98, 0.01], budget: [64, 1e6, "log"], stages: [1, 16, 1],
 };
+// Places of a slider whose steps are factors.
+const PLACES = 300;
+const OPTIONS = {
+  wsd: "warmup, stable, decay", paper: "the paper's draw", sketch: "a sketch, on average",
+  truncation: "first M directions", spectrum: "from a file", "one-pass": "one", "multi-pass": "many (data reuse)",
+  pytorch: "PyTorch's", "pytorch-nesterov": "PyTorch's Nesterov", nesterov: "Nesterov's", "heavy-ball": "heavy ball",
+};
+const numberOf = (text) => (text?.trim() ? Number(text) : NaN);
 const FILE = "CSV file: eigenvalue, energy, multiplicity if any";
 const SHOWN = {
   stable: (s) => s.rates === "wsd",
@@ -81,7 +89,7 @@ export class State {
     const input = kind === "choice" ? document.createElement("select") : document.createElement("input");
     input.id = `set-${name}`;
     if (kind === "choice") {
-      for (const option of this.fields[name].enum) input.add(new Option(option, option));
+      for (const option of this.fields[name].enum) input.add(new Option(OPTIONS[option] ?? option, option));
     } else if (kind === "flag") {
       input.type = "checkbox";
     } else if (kind === "file") {
@@ -94,6 +102,8 @@ export class State {
     row.append(label, input);
     this.inputs[name] = { row, input };
     input.addEventListener(kind === "number" ? "input" : "change", () => this.fromInput(name));
+    // A box that was left empty shows again what is in force.
+    if (kind === "number") input.addEventListener("blur", () => this.show());
     if (SLIDERS[name]) row.append(this.slider(name));
     return row;
   }
@@ -121,16 +131,13 @@ export class State {
 
   slider(name) {
     const range = document.createElement("input");
-    range.type = "range";
-    range.min = "0";
-    range.max = "1000";
-    range.setAttribute("aria-label", LABELS[name]);
+    const [low, high, step] = SLIDERS[name];
+    const factors = step === "log";
+    Object.assign(range, { type: "range", min: factors ? 0 : low, max: factors ? PLACES : high, step: factors ? 1 : step });
+    range.setAttribute("aria-label", `${LABELS[name]}, slider`);
     range.addEventListener("input", () => {
-      const [low, high, scale] = SLIDERS[name];
-      const share = range.value / 1000;
-      let value = scale === "log" ? low * (high / low) ** share : low + (high - low) * share;
-      value = this.number(name).type === "integer" ? Math.round(value) : Number(value.toPrecision(3));
-      this.set(name, value);
+      const value = factors ? low * (high / low) ** (range.value / PLACES) : Number(range.value);
+      this.set(name, this.number(name).type === "integer" ? Math.round(value) : Number(value.toPrecision(3)), range);
     });
     this.inputs[name].range = range;
     return range;
@@ -145,7 +152,7 @@ export class State {
     const empty = input.value.trim() === "";
     if (empty && !this.fields[name].anyOf) return;
     if (!empty && !Number.isFinite(Number(input.value))) return;
-    this.set(name, empty ? null : Number(input.value), true);
+    this.set(name, empty ? null : Number(input.value), input);
   }
 
   async readSpectrum(input) {
@@ -154,43 +161,50 @@ export class State {
     const text = await file.text();
     // Emptied, so that the same file can be chosen again after it was mended; the label says which.
     input.value = "";
-    input.labels[0].textContent = `${FILE} (now ${file.name})`;
-    const [head, ...lines] = text.trim().split(/\r?\n/);
-    const names = head.split(",").map((word) => word.trim());
+    const [head, ...lines] = text.replaceAll('"', "").split(/\r?\n/).filter((line) => line.trim());
+    const names = (head ?? "").split(",").map((word) => word.trim());
     const missing = ["eigenvalue", "energy"].filter((name) => !names.includes(name));
     if (missing.length) { this.refused(`${file.name} must have a column ${missing[0]}, got ${head}`); return; }
     const columns = {};
     for (const name of ["eigenvalue", "energy", "multiplicity"].filter((each) => names.includes(each))) {
       const place = names.indexOf(name);
-      columns[name] = lines.map((line) => Number.parseFloat(line.split(",")[place]));
+      columns[name] = lines.map((line) => numberOf(line.split(",")[place]));
       const bad = columns[name].findIndex((value) => !Number.isFinite(value));
       if (bad >= 0) { this.refused(`${file.name} must have a number in column ${name}, row ${bad + 2}`); return; }
     }
+    this.spectrumName = file.name;
     this.set("spectrum", columns);
   }
 
-  set(name, value, typed = false) {
+  // What is being typed or moved is left as it is.
+  set(name, value, moving = null) {
     this.values[name] = value;
-    if (name === "problem" && value !== "spectrum") this.values.spectrum = null;
-    if (name === "procedure" && value === "multi-pass") this.values.momentum = 0;
-    this.show(typed ? name : null);
-    this.writeAddress();
-    if (this.values.problem === "spectrum" && !this.values.spectrum) { this.refused("choose a file with the spectrum"); return; }
+    this.mend();
+    this.show(moving);
+    if (this.values.problem === "spectrum" && !this.values.spectrum) { this.writeAddress(); this.refused("choose a file with the spectrum"); return; }
     this.changed();
   }
 
-  show(typing = null) {
+  // What has no use in this setting has no value.
+  mend() {
+    if (this.values.problem !== "spectrum") this.values.spectrum = null;
+    if (this.values.procedure === "multi-pass") this.values.momentum = 0;
+  }
+
+  show(moving = null) {
     for (const [name, { row, input, range }] of Object.entries(this.inputs)) {
       row.hidden = SHOWN[name] ? !SHOWN[name](this.values) : false;
       const kind = this.kind(name);
       const value = this.values[name];
+      if (kind === "file") {
+        input.labels[0].textContent = value ? `${FILE}. Now: ${value.eigenvalue?.length} rows, from ${this.spectrumName ?? "the link"}` : FILE;
+      }
       if (kind === "flag") input.checked = value;
       else if (kind === "choice") input.value = value;
-      else if (kind === "number" && name !== typing) input.value = value ?? "";
+      else if (kind === "number" && input !== moving) input.value = value ?? "";
       if (range) {
-        const [low, high, scale] = SLIDERS[name];
-        const share = scale === "log" ? Math.log(value / low) / Math.log(high / low) : (value - low) / (high - low);
-        range.value = String(Math.round(1000 * Math.min(1, Math.max(0, share))));
+        const [low, high, step] = SLIDERS[name];
+        if (range !== moving) range.value = String(step === "log" ? (PLACES * Math.log(value / low)) / Math.log(high / low) : value);
         range.setAttribute("aria-valuetext", String(value));
       }
     }
@@ -209,7 +223,7 @@ export class State {
       if (value !== (field.default ?? null)) parts.set(name, value === null ? "" : String(value));
     }
     for (const kept of this.kept) if (kept.value !== kept.dataset.usual) parts.set(kept.id, kept.value);
-    if (this.heights) parts.set("draw", this.heights.map((h) => Number(h.toPrecision(4))).join(" "));
+    if (this.heights) parts.set("draw", this.heights.join(" "));
     this.hash = parts.size ? `#${parts}` : "";
     history.replaceState(null, "", this.hash || location.pathname);
   }
@@ -220,7 +234,11 @@ export class State {
       const text = parts.get(name);
       this.values[name] = text === null ? field.default ?? null : this.parsed(name, text);
     }
-    for (const kept of this.kept) kept.value = parts.get(kept.id) ?? kept.dataset.usual;
+    this.mend();
+    for (const kept of this.kept) {
+      kept.value = parts.get(kept.id) ?? kept.dataset.usual;
+      if (!kept.value) kept.value = kept.dataset.usual;  // a link that names what is not there
+    }
     const heights = (parts.get("draw") ?? "").split(" ").map(Number).filter((h) => h > 0);
     this.heights = heights.length > 1 ? heights : null;
     this.hash = location.hash;
