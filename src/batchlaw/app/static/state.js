@@ -23,9 +23,9 @@ const SLIDERS = {
 // Places of a slider whose steps are factors.
 const PLACES = 300;
 const OPTIONS = {
-  wsd: "warmup, stable, decay", paper: "the paper's draw", sketch: "a sketch, on average",
-  truncation: "first M directions", spectrum: "from a file", "one-pass": "one", "multi-pass": "many (data reuse)",
-  pytorch: "PyTorch's", "pytorch-nesterov": "PyTorch's Nesterov", nesterov: "Nesterov's", "heavy-ball": "heavy ball",
+  wsd: "WSD", paper: "the paper's", sketch: "mean sketch", truncation: "first M", spectrum: "from a file",
+  "one-pass": "one", "multi-pass": "many", "heavy-ball": "heavy ball", nesterov: "Nesterov", pytorch: "PyTorch",
+  "pytorch-nesterov": "PyTorch Nest.",
 };
 const numberOf = (text) => (text?.trim() ? Number(text) : NaN);
 const FILE = "CSV file: eigenvalue, energy, multiplicity if any";
