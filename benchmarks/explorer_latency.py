@@ -5,8 +5,8 @@
 A headless Chromium opens the page at the paper's two sizes and at 10^5 steps. The slider of the
 peak rate is moved to a new place, then that of the exponent a, for which the paper's problem is
 drawn anew. Inside the page the time is taken until the frame that paints the new view: the page's
-own delay, the request, the computation and the drawing; and until the run and the collapse, which
-the page asks for after the view, are painted too. Moves wait for each other.
+own delay, the request, the computation and the drawing; and until the run and the collapse are
+painted too, for which the page asks at the same time. Moves wait for each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ CASES = {
 }
 # Moves a slider; resolves with the milliseconds to the frames after the view and after all of it.
 MOVE = """
-([id, place]) => new Promise((resolve) => {
+([id, share]) => new Promise((resolve) => {
   const slider = document.getElementById(id).parentElement.querySelector("input[type=range]");
   const start = performance.now();
   let shown;
@@ -40,7 +40,7 @@ MOVE = """
       });
     }
   }).observe(document.body, { attributeFilter: ["data-shown", "data-settled"] });
-  slider.value = String(place);
+  slider.value = String(Number(slider.min) + share * (slider.max - slider.min));
   slider.dispatchEvent(new Event("input", { bubbles: true }));
 })
 """
@@ -50,7 +50,7 @@ def moves(page: Page, slider: str, count: int) -> tuple[list[float], list[float]
     """Milliseconds of so many moves, each to another place; the first three warm up."""
     found = []
     for k in range(count + 3):
-        found.append(page.evaluate(MOVE, [slider, 300 + (37 * k) % 400]))
+        found.append(page.evaluate(MOVE, [slider, 0.2 + (0.037 * k) % 0.4]))
         page.wait_for_timeout(20)
     shown, settled = zip(*found[3:], strict=True)
     return sorted(shown), sorted(settled)
