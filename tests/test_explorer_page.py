@@ -491,11 +491,19 @@ def test_an_uploaded_spectrum(page, address, tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 768, 1280])
-def test_nothing_is_cut_off_or_overlaps(page, address, width, scheme):
+@pytest.mark.parametrize("width", [360, 390, 768, 900, 1280])
+@pytest.mark.parametrize(
+    "fragment", ["", "#procedure=multi-pass&steps=128&budget=1024&draw=1 2 5 3&stages=9"]
+)
+def test_nothing_is_cut_off_or_overlaps(page, address, width, scheme, fragment):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
-    _open(page, address)
+    _open(page, address, fragment)
+    expect(page.locator("#summary tbody tr")).to_have_count(4 if fragment else 3)
+    hidden = page.evaluate(
+        "[...document.querySelectorAll('.scroll')].map(n => n.scrollWidth - n.clientWidth)"
+    )
+    assert max(hidden) <= 0
     over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
     assert over <= 0
     boxes = page.evaluate(

@@ -81,8 +81,8 @@ function showAlong() {
   $("along-note").textContent = found.reason;
   const part = $("along-part").value;
   const paths = page.drawn?.path ? [...found.paths, { name: "drawn", ...page.drawn.path }] : found.paths;
-  const same = paths.every((path) => path.total.length === found.steps.length);
-  if (paths.length && same) along(charts.along, { steps: found.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
+  const whole = paths.every((path) => path.total.length === found.steps.length);
+  if (paths.length && whole) along(charts.along, { steps: found.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
   else if (!paths.length) charts.along.empty();
 }
 
@@ -108,7 +108,8 @@ async function compute() {
     page.setting = setting;
     $("error").hidden = true;
     delete document.body.dataset.stale;
-    if (!state.heights) page.drawn = null;
+    // The last drawing stays until its new score is there, if it has as many steps.
+    if (!state.heights || page.drawn?.batches.length !== view.steps.length) page.drawn = null;
     show();
     say(`${Math.round(performance.now() - start)} ms`);
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);

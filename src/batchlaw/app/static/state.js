@@ -69,7 +69,7 @@ export class State {
   build() {
     for (const [title, names] of GROUPS) {
       const set = document.createElement("details");
-      set.open = matchMedia("(min-width: 761px)").matches;
+      set.open = matchMedia("(min-width: 861px)").matches;
       const head = document.createElement("summary");
       head.textContent = title;
       set.append(head, ...names.map((name) => this.field(name)));
