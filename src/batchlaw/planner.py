@@ -115,17 +115,9 @@ def plan(
         known = bounds | _buys(kappa, batches) | _over(candidates, batches)
         if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
             known |= _exactly(spectrum, gamma, batches, rule)
-    elif sampling == "independent batches":
-        known = _buys_in_reuse(kappa, batches, size or 0, replacement)
-        how = "with" if replacement else "without"
-        said += [f"{sampling} {how} replacement from a dataset of {size} samples"]
     else:
-        known = {}
-        said += [
-            f"{sampling} of a dataset of {size} samples; no gain is quoted: their noise is "
-            "smaller and follows another law, while the stages follow the influence for "
-            "independent batches"
-        ]
+        known, reuse = _reuse(kappa, batches, sampling, size or 0, replacement)
+        said += [reuse]
     return Plan(
         rates=gamma,
         stages=stages_of(batches),
@@ -286,18 +278,26 @@ def _buys(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
     }
 
 
-def _buys_in_reuse(
-    kappa: FloatArray, batches: FloatArray, size: int, replacement: bool
-) -> dict[str, float]:
-    """The same for independent batches of a dataset, through rho_t."""
+def _reuse(
+    kappa: FloatArray, batches: FloatArray, sampling: str, size: int, replacement: bool
+) -> tuple[dict[str, float], str]:
+    """What is known where a dataset is reused, through rho_t, and what was assumed."""
+    if sampling != "independent batches":
+        return {}, (
+            f"{sampling} of a dataset of {size} samples; no gain is quoted: their noise is "
+            "smaller and follows another law, while the stages follow the influence for "
+            "independent batches"
+        )
     constant = float(batches.mean())
     both = [batches, np.full(batches.size, constant)]
     ours, theirs = np.asarray(effective_fluctuation(kappa, both, size, replacement=replacement))
-    return {
+    known = {
         "constant_batch": constant,
         "effective_fluctuation": float(ours),
         "noise_against_constant": float(ours / theirs) if theirs > 0.0 else 1.0,
     }
+    how = "with" if replacement else "without"
+    return known, f"{sampling} {how} replacement from a dataset of {size} samples"
 
 
 def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:

@@ -133,7 +133,7 @@ class CheckState(Reply):
     apart: float | None = Field(description="largest distance from the exact value, in s.e.")
 
 
-class Problem(Reply):
+class Refusal(Reply):
     """Why a request was refused, in one line."""
 
     detail: str

@@ -23,7 +23,7 @@ from batchlaw.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError,
 from batchlaw.app.collapse import collapse
 from batchlaw.app.downloads import MEDIA_TYPES, Format, plan_file
 from batchlaw.app.guard import Guard
-from batchlaw.app.replies import Along, CheckState, Collapse, Drawn, Problem, Started, View
+from batchlaw.app.replies import Along, CheckState, Collapse, Drawn, Refusal, Started, View
 from batchlaw.app.setting import EXACTLY, Setting
 from batchlaw.app.view import along, score, view
 
@@ -32,15 +32,15 @@ STATIC = Path(__file__).parent / "static"
 AT_A_TIME, WAITING = 2, 256
 # What every request can be answered with beside its own reply.
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    400: {"model": Problem, "description": "not JSON"},
-    403: {"model": Problem, "description": "from another page"},
-    411: {"model": Problem, "description": "of unknown length"},
-    413: {"model": Problem, "description": "too long"},
-    421: {"model": Problem, "description": "for another host"},
-    422: {"model": Problem, "description": "out of bounds, or impossible: the reason"},
-    429: {"model": Problem, "description": "too many at a time"},
+    400: {"model": Refusal, "description": "not JSON"},
+    403: {"model": Refusal, "description": "from another page"},
+    411: {"model": Refusal, "description": "of unknown length"},
+    413: {"model": Refusal, "description": "too long"},
+    421: {"model": Refusal, "description": "for another host"},
+    422: {"model": Refusal, "description": "out of bounds, or impossible: the reason"},
+    429: {"model": Refusal, "description": "too many at a time"},
 }
-LOST: dict[int | str, dict[str, Any]] = {404: {"model": Problem, "description": "no such check"}}
+LOST: dict[int | str, dict[str, Any]] = {404: {"model": Refusal, "description": "no such check"}}
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -242,6 +242,8 @@ def _explain_errors(app: FastAPI) -> None:
             return JSONResponse({"detail": said}, 422)
         where = ".".join(str(part) for part in first["loc"] if part != "body")
         said = str(first["msg"]).removeprefix("Value error, ")
+        if where and isinstance(first["input"], int | float | str):
+            said += f", got {first['input']!r:.40}"
         return JSONResponse({"detail": f"{where}: {said}" if where else said}, 422)
 
     @app.exception_handler(ValueError)

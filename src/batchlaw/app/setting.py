@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from functools import lru_cache
 from typing import Annotated, Any, Literal, Self
 
@@ -208,10 +207,3 @@ class Setting(BaseModel):
 @lru_cache(maxsize=32)
 def _problem(kind: str, a: float, b: float, m: int, sigma: float) -> Problem:
     return ProblemChoice(problem=kind, a=a, b=b, m=float(m), sigma=sigma).build()
-
-
-def evenly(steps: int, most: int) -> list[int]:
-    """At most so many steps, 0-based, both ends among them: what a picture can show."""
-    if steps <= most:
-        return list(range(steps))
-    return [math.floor(k * (steps - 1) / (most - 1)) for k in range(most)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from batchlaw._check import FloatArray
 from batchlaw.app.replies import Along, Curves, Drawn, Path, Schedule, Stage, View
-from batchlaw.app.setting import Setting, evenly
+from batchlaw.app.setting import Setting
 from batchlaw.app.solved import Solved, best_whole, solve
 from batchlaw.exact.one_pass import one_pass_risk
 
@@ -29,7 +30,7 @@ def view(setting: Setting) -> View:
     risk = solved.risk(sizes)
     effective = solved.effective(sizes)
     scores = solved.scores(effective, float(effective[0]))
-    shown = evenly(setting.steps, POINTS)
+    shown = _evenly(setting.steps, POINTS)
     share = solved.kappa / solved.kappa.max()
     return View(
         steps=[t + 1 for t in shown],
@@ -81,11 +82,11 @@ def along(setting: Setting) -> Along:
 def _followed(setting: Setting) -> list[int]:
     """Updates after which the risk is shown; none where that takes too long."""
     if not setting.reuse:
-        return evenly(setting.steps + 1, ALONG)
+        return _evenly(setting.steps + 1, ALONG)
     if setting.steps > MOST_FOLLOWED:
         return []
     # From the second point: before the first update there is nothing to solve.
-    return evenly(setting.steps + 1, ALONG_REUSE)[1:]
+    return _evenly(setting.steps + 1, ALONG_REUSE)[1:]
 
 
 def _run(
@@ -124,7 +125,7 @@ def score(setting: Setting, heights: FloatArray) -> Drawn:
         total, noise = _run(solved, [batches], shown)
         path = Curves(total=total[0].tolist(), noise=noise[0].tolist())
     return Drawn(
-        batches=_at(batches, evenly(setting.steps, POINTS)),
+        batches=_at(batches, _evenly(setting.steps, POINTS)),
         samples=float(batches.sum()),
         effective=float(effective[0]),
         score=float(solved.scores(effective, float(effective[1]))[0]),
@@ -142,6 +143,13 @@ def stretched(setting: Setting, heights: FloatArray) -> FloatArray:
     at = np.linspace(0.0, 1.0, setting.steps)
     shape = np.interp(at, np.linspace(0.0, 1.0, heights.size), heights / heights.max())
     return best_whole(setting, shape**2)
+
+
+def _evenly(steps: int, most: int) -> list[int]:
+    """At most so many steps, 0-based, both ends among them: what a picture can show."""
+    if steps <= most:
+        return list(range(steps))
+    return [math.floor(k * (steps - 1) / (most - 1)) for k in range(most)]
 
 
 def _at(values: NDArray[Any], shown: list[int]) -> list[float]:

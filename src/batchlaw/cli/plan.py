@@ -6,7 +6,7 @@ import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -114,6 +114,7 @@ def plan(
     spectrum = _spectrum(problem, exponent, scale)
     samples = samples_of_budget(budget, tokens, sequence_length)
     unit = _unit(multiple_of, data_parallel, micro_batch)
+    rule: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
     made = make_plan(
         gamma,
         samples if tokens is None else tokens,
@@ -129,9 +130,7 @@ def plan(
         sampling=sampling.replace("-", " "),
         dataset_size=dataset_size,
         replacement=replacement,
-        momentum=momentum,
-        nesterov=nesterov,
-        pytorch=pytorch,
+        **rule,
         inputs={
             "rates": asdict(rates),
             "problem": {k: str(v) if v == math.inf else v for k, v in asdict(problem).items()},
@@ -140,31 +139,39 @@ def plan(
             "sampling": sampling,
             "dataset_size": dataset_size,
             "noise": None if noise is None else Path(noise).name,
-            "momentum": momentum,
-            "nesterov": nesterov,
-            "pytorch": pytorch,
             "replacement": replacement,
+            **rule,
         },
         seed=None if problem.problem is None else problem.used_seed,
     )
     if output_dir is not None:
         _write(OutputDirectory(output_dir), made)
-    if format_ is None:
-        print(_report(made))
-        if output_dir is not None:
-            print(f"\nplan.json, plan.csv and plan.png in {output_dir}")
-    else:
-        text = export(
-            made,
-            format_,
-            sequence_length=sequence_length,
-            data_parallel=data_parallel,
-            micro_batch=micro_batch,
-        )
-        print(text, end="")
-        if warning := rates_warning(text):
-            print(f"batchlaw: {warning}", file=sys.stderr)
+    if format_ is not None:
+        _print_export(made, format_, sequence_length, data_parallel, micro_batch)
+        return 0
+    print(_report(made))
+    if output_dir is not None:
+        print(f"\nplan.json, plan.csv and plan.png in {output_dir}")
     return 0
+
+
+def _print_export(
+    made: Plan,
+    format_: str,
+    sequence_length: int | None,
+    data_parallel: int | None,
+    micro_batch: int | None,
+) -> None:
+    text = export(
+        made,
+        format_,
+        sequence_length=sequence_length,
+        data_parallel=data_parallel,
+        micro_batch=micro_batch,
+    )
+    print(text, end="")
+    if warning := rates_warning(text):
+        print(f"batchlaw: {warning}", file=sys.stderr)
 
 
 def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None) -> Spectrum:
