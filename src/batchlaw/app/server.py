@@ -135,8 +135,6 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
         app.state.turns, app.state.checks = Turns(), Checks()
         # Two computations at a time on few cores: the threads of each would be in the way.
         with threadpool_limits(1, "blas"):
-            # Compiled functions are loaded, or made, while the browser starts.
-            threading.Thread(target=view, args=(Setting(),), daemon=True).start()
             yield
         app.state.checks.close()
 

@@ -6,6 +6,7 @@ import contextlib
 import ipaddress
 import socket
 import sys
+import threading
 import webbrowser
 
 from batchlaw import _check
@@ -29,6 +30,8 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         import uvicorn
 
         from batchlaw.app.server import make_app
+        from batchlaw.app.setting import Setting
+        from batchlaw.app.view import view
     except ModuleNotFoundError as error:
         raise ValueError(
             f"explore must have {error.name}: install the extra explore (here: make explore)"
@@ -44,6 +47,8 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         print(f"{address}  (Ctrl-C ends it)", flush=True)
         if names:
             print("batchlaw: open to other machines, without a password", file=sys.stderr)
+        # Compiled functions are loaded, or made, while the browser starts.
+        threading.Thread(target=view, args=(Setting(),), daemon=True).start()
         if not quiet:
             webbrowser.open(address)
         settings = uvicorn.Config(
