@@ -22,6 +22,12 @@ DRAWN = "draw=" + "+".join(str(k) for k in (2, 3, 5, 8, 12, 14, 12, 9, 6, 4, 3, 
 DESKTOP, PHONE = (1360, 1000), (390, 844)
 
 
+def settled(page: Page) -> None:
+    """Nothing more is to come: the page says so, in two frames it is painted."""
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "false", timeout=60_000)
+    page.wait_for_timeout(300)
+
+
 def check(page: Page) -> None:
     page.click("#start-check")
     expect(page.locator("#check-said")).to_contain_text("200 of 200", timeout=120_000)
@@ -105,9 +111,9 @@ def take(address: str, name: str, path: Path) -> None:
             color_scheme="dark" if scheme == "dark" else "light",
         )
         page.goto(address + fragment)
-        expect(page.locator("body")).to_have_attribute("data-settled", "1", timeout=60_000)
+        settled(page)
         act(page)
-        page.wait_for_timeout(300)
+        settled(page)
         page.screenshot(path=path, full_page=True)
         browser.close()
     print(path)

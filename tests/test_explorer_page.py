@@ -22,6 +22,7 @@ from browser import CHROMIUM, needs_chromium
 
 pytestmark = needs_chromium
 WAIT = 60_000
+expect.set_options(timeout=WAIT)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +66,21 @@ def page(browser, address):
 
 def _open(page, address, fragment=""):
     page.goto(address + fragment)
-    expect(page.locator("body")).to_have_attribute("data-settled", "1", timeout=WAIT)
+    _settled(page)
+
+
+def _settled(page):
+    """Nothing is waited for: all that was asked is shown, and the address holds the state."""
+    expect(page.locator("#results")).to_have_attribute("aria-busy", "false")
+
+
+def _until(page, condition):
+    """Let the page and the routes go on until something has happened."""
+    for _ in range(WAIT // 20):
+        if condition():
+            return
+        page.wait_for_timeout(20)
+    raise AssertionError("it did not happen")
 
 
 def _summary(page):
@@ -79,7 +94,7 @@ def _after(page, change):
     body = page.locator("body")
     before = body.get_attribute("data-shown")
     change()
-    expect(body).not_to_have_attribute("data-shown", before, timeout=WAIT)
+    expect(body).not_to_have_attribute("data-shown", before)
 
 
 def _number(text):
@@ -257,8 +272,7 @@ def test_a_schedule_drawn_with_the_mouse_is_scored_as_by_effective_batch(page, a
     for k in range(1, 11):
         page.mouse.move(*at(0.02 + 0.096 * k, 0.9 - 0.07 * k))
     page.mouse.up()
-    expect(page.locator("#summary tbody tr")).to_have_count(4)
-    page.wait_for_load_state("networkidle")
+    _settled(page)
     heights = np.array(_heights(page))
     shape = np.interp(np.linspace(0, 1, 64), np.linspace(0, 1, heights.size), heights)
     batches = bl.allocate(shape**2, 512)
@@ -278,7 +292,8 @@ def test_a_schedule_drawn_with_the_keyboard(page, address):
     page.locator("#batches-chart").focus()
     for key in ["ArrowRight"] * 4 + ["ArrowUp"] * 6:
         page.keyboard.press(key)
-    expect(page.locator("#summary tbody tr")).to_have_count(4)
+    _settled(page)
+    assert "drawn" in _summary(page)
     assert max(_heights(page)) == pytest.approx(8 * 1.1**6, rel=1e-3)
 
 
@@ -355,7 +370,7 @@ def test_a_check_that_is_overtaken_is_stopped(page, address):
     held = []
     page.route("**/api/checks", lambda route: held.append(route))
     page.click("#start-check")
-    page.wait_for_timeout(200)
+    _until(page, lambda: held)
     _after(page, lambda: page.fill("#set-budget", "300"))
     with page.expect_response(lambda r: r.request.method == "DELETE") as stopping:
         held[0].continue_()
@@ -387,8 +402,7 @@ def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
 
     page.route("**/api/view", slow)
     page.fill("#set-budget", "1000")
-    page.wait_for_timeout(300)
-    assert len(held) == 1
+    _until(page, lambda: held)
     _after(page, lambda: page.fill("#set-budget", "2000"))
     shown = _summary(page)["constant"][0]
     with contextlib.suppress(Error):  # where the page has given the request up, which is as good
@@ -411,12 +425,12 @@ def test_a_stale_collapse_and_a_stale_score_are_left_out(page, address):
 
     page.route(re.compile("/api/(collapse|score|along)"), slow)
     _after(page, lambda: page.fill("#set-budget", "1000"))
+    _until(page, lambda: len(held) == 3)
     _after(page, lambda: page.fill("#set-budget", "2000"))
-    page.wait_for_load_state("networkidle")
+    _settled(page)
     page.locator("#along-chart").scroll_into_view_if_needed()
     drawn, run = _summary(page)["drawn"], _pointed(page, "along-chart", 0.9)
     assert drawn[0] == "2000"
-    assert len(held) == 3
     for route in held:
         with contextlib.suppress(Error):
             route.continue_()
@@ -430,7 +444,7 @@ def test_a_stale_reply_does_not_cover_a_refusal(page, address):
     held = []
     page.route("**/api/view", lambda route: held.append(route))
     page.fill("#set-budget", "1000")
-    page.wait_for_timeout(200)
+    _until(page, lambda: held)
     page.select_option("#set-problem", "spectrum")
     expect(page.locator("#error")).to_have_text("choose a file with the spectrum")
     for route in held:

@@ -14,8 +14,18 @@ let state;
 let drawing;
 let waiting = null;
 let scoring = null;
+let asked = 0;
 
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
+
+// Busy from a change until all that it asks for is shown.
+function mark() { $("results").setAttribute("aria-busy", String(asked > 0 || waiting !== null || scoring !== null)); }
+
+async function during(work) {
+  asked += 1;
+  mark();
+  try { await work; } finally { asked -= 1; mark(); }
+}
 
 function say(text) { $("status").textContent = text; }
 
@@ -113,12 +123,11 @@ async function compute() {
     show();
     say(`${Math.round(performance.now() - start)} ms`);
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
-    if (state.heights) score();
+    if (state.heights) during(score());
     await Promise.all([
       slower[0].then((found) => { if (found) { page.along = found; showAlong(); } }),
       slower[1].then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
     ]);
-    document.body.dataset.settled = document.body.dataset.shown;
   } catch (error) { complain(error); }
 }
 
@@ -134,7 +143,8 @@ async function score() {
 function changed() {
   say("computing");
   // Not put off by further changes: a slider that keeps moving shows its way.
-  waiting ??= setTimeout(() => { waiting = null; compute(); }, 8);
+  waiting ??= setTimeout(() => { waiting = null; during(compute()); }, 8);
+  mark();
   drawing.heights = state.heights;
   $("clear-drawing").disabled = !state.heights;
 }
@@ -142,7 +152,11 @@ function changed() {
 function drew() {
   state.heights = drawing.heights;
   $("clear-drawing").disabled = !state.heights;
-  if (state.heights) { scoring ??= setTimeout(() => { scoring = null; state.writeAddress(); score(); }, 8); return; }
+  if (state.heights) {
+    scoring ??= setTimeout(() => { scoring = null; state.writeAddress(); during(score()); }, 8);
+    mark();
+    return;
+  }
   state.writeAddress();
   page.drawn = null;
   show();
@@ -153,6 +167,7 @@ function drew() {
 function refuse(text) {
   clearTimeout(waiting);
   waiting = null;
+  mark();
   forget();
   complain(new Refused(text));
 }
@@ -236,4 +251,4 @@ async function start() {
   changed();
 }
 
-start().catch(complain);
+during(start().catch(complain));
