@@ -119,6 +119,36 @@ def test_mean_field_matches_monte_carlo(small, replacement):
         assert (np.abs(apart) < 4.0 * measured.standard_error(term)).all(), term
 
 
+@pytest.mark.parametrize(("N", "peak", "steps"), [(16, 0.3, 24), (512, 0.05, 400)])
+def test_a_trajectory_is_the_risk_of_every_shorter_run(paper, N, peak, steps):
+    rates = bl.wsd(steps, peak)
+    batches = np.stack([np.full(steps, 3), np.repeat([2, 6], steps // 2)])
+    path = bl.multi_pass_risk(paper, rates, batches, samples=N, trajectory=True)
+    descent = bl.gradient_descent_risk(paper, rates, samples=N, trajectory=True)
+    start = paper.eigenvalues @ paper.target_energy
+    np.testing.assert_allclose(path.excess[:, 0], start, rtol=1e-14)
+    for t in (1, 2, steps // 8, steps // 3, steps):
+        short = bl.multi_pass_risk(paper, rates[:t], batches[:, :t], samples=N)
+        for term in ("bias", "variance", "fluctuation"):
+            found, expected = getattr(path, term), getattr(short, term)
+            scale = np.abs(found).max()
+            np.testing.assert_allclose(found[:, t], expected, rtol=1e-9, atol=1e-12 * scale)
+        assert descent.excess[t] == pytest.approx(short.bias[0] + short.variance[0], rel=1e-9)
+    one = bl.multi_pass_risk(paper, rates, batches[1], samples=N, trajectory=True)
+    np.testing.assert_array_equal(one.total, path.total[1])
+
+
+@pytest.mark.parametrize(("N", "peak"), [(512, 0.05), (64, 0.2)])
+def test_the_contour_has_enough_points_for_runs_of_every_length(paper, N, peak):
+    for steps in (2, 10, 30, 60, 80, 100, 130, 200, 400):
+        rates, batches = bl.wsd(512, peak)[:steps], np.full(steps, 8)
+        ours, finer = (
+            expected_risk_mean_field(paper, rates, batches, N, nodes=nodes) for nodes in (None, 200)
+        )
+        for term in ("bias", "variance", "fluctuation"):
+            assert getattr(ours, term) == pytest.approx(getattr(finer, term), rel=2e-9)
+
+
 @pytest.mark.parametrize("solver", BOTH)
 def test_many_samples_turn_reuse_into_one_pass(small, solver):
     rates, batches = bl.wsd(30, 0.3), np.repeat([1, 2, 5], 10)

@@ -114,6 +114,10 @@ def test_dataset_and_samples_exclude_each_other(small):
     ):
         with pytest.raises(ValueError, match="give either a dataset, or samples"):
             call()
+    with pytest.raises(ValueError, match="trajectory belongs to the expectation over datasets"):
+        bl.multi_pass_risk(small, RATES, 3, dataset=dataset, trajectory=True)
+    with pytest.raises(ValueError, match="trajectory belongs to the mean field, got method simple"):
+        bl.multi_pass_risk(small, RATES, 3, samples=10, method="simple", trajectory=True)
     with pytest.raises(ValueError, match="truncate belongs to the exact risk given a dataset"):
         bl.multi_pass_risk(small, RATES, 3, samples=10, truncate=2)
     with pytest.raises(ValueError, match="method must be one of mean_field, simple, got 'exact'"):

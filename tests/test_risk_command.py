@@ -73,15 +73,20 @@ def test_huge_problems_report_the_error_of_their_nodes(kind, capsys):
     assert "M = 1e+09" in document["method"]
 
 
-def test_a_trajectory_is_written_and_drawn(tmp_path, capsys):
-    assert main(["risk", "--trajectory", str(tmp_path / "t")]) == 0
+@pytest.mark.parametrize("procedure", ["one-pass", "multi-pass", "gd"])
+def test_a_trajectory_is_written_and_drawn(tmp_path, capsys, procedure):
+    options = ["--procedure", procedure]
+    assert main(["risk", *options, "--trajectory", str(tmp_path / "t")]) == 0
     with (tmp_path / "t" / "trajectory.csv").open() as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * 65
-    last = [row for row in rows if row["step"] == "64"]
     capsys.readouterr()
-    totals = [row["total"] for row in _json(capsys)["schedules"]]
-    assert [float(row["total"]) for row in last] == totals
+    schedules = _json(capsys, *options)["schedules"]
+    assert len(rows) == len(schedules) * 65
+    last = [row for row in rows if row["step"] == "64"]
+    for ours, theirs in zip(last, schedules, strict=True):
+        for part in set(ours) - {"schedule", "step", "rate"}:
+            assert float(ours[part]) == pytest.approx(theirs[part], rel=1e-13), part
+    assert rows[0]["total"] == rows[-65]["total"]
     assert (tmp_path / "t" / "trajectory.png").stat().st_size > 5000
 
 

@@ -314,17 +314,31 @@ class SolverChoice:
     def influence(self, problem: Problem, gamma: FloatArray) -> FloatArray:
         return influence(problem, gamma, **self.update_rule(gamma.size))
 
-    def expected(self, problem: Problem, gamma: FloatArray, sizes: list[FloatArray]) -> Risk:
-        """The risk without Monte Carlo."""
+    def expected(
+        self,
+        problem: Problem,
+        gamma: FloatArray,
+        sizes: list[FloatArray],
+        *,
+        trajectory: bool = False,
+    ) -> Risk:
+        """The risk without Monte Carlo, at the end or before and after every update."""
         N = self.dataset_size
         if self.procedure == "gd":
-            return gradient_descent_risk(problem, gamma, samples=N)
+            return gradient_descent_risk(problem, gamma, samples=N, trajectory=trajectory)
         if self.procedure == "multi-pass":
             how = (self.method or "mean-field").replace("-", "_")
             return multi_pass_risk(
-                problem, gamma, sizes, samples=N, replacement=self.replacement, method=how
+                problem,
+                gamma,
+                sizes,
+                samples=N,
+                replacement=self.replacement,
+                method=how,
+                trajectory=trajectory,
             )
-        return one_pass_risk(problem, gamma, sizes, **self.update_rule(gamma.size))
+        rule = self.update_rule(gamma.size)
+        return one_pass_risk(problem, gamma, sizes, trajectory=trajectory, **rule)
 
     def simulated(
         self,

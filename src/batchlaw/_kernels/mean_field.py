@@ -2,6 +2,8 @@
 
 Complex arrays hold one entry for each point z_k of a contour around the spectrum of the
 sample covariance; only its upper half is stored, and sums are twice their real part.
+``out`` has a last axis of T + 1, on which every step is recorded from the start on, or of 1:
+the end alone.
 """
 
 from __future__ import annotations
@@ -45,19 +47,53 @@ def simple_fluctuation(mu, many, energy, residual_variance, rates, rho, samples)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def contour_fluctuation(z, trace, target, readout, residual_variance, rates, rho, spread, own):  # type: ignore[no-untyped-def]
-    """Fluctuation that the mean squared residual V drives, one number a schedule.
+def descent(z, pairs, readout, residual_variance, rates, out):  # type: ignore[no-untyped-def]
+    """GD's bias psi W psi and variance s2 sum R (1 - psi)^2 / z, rows of ``out``."""
+    psi = np.ones(z.size, dtype=np.complex128)
+    every = out.shape[1] == rates.size + 1
+    if every:
+        _record_descent(z, pairs, readout, residual_variance, psi, out[:, 0])
+    for t in range(rates.size):
+        for k in range(z.size):
+            psi[k] *= 1.0 - rates[t] * z[k]
+        if every:
+            _record_descent(z, pairs, readout, residual_variance, psi, out[:, t + 1])
+    if not every:
+        _record_descent(z, pairs, readout, residual_variance, psi, out[:, 0])
+
+
+@njit(nogil=True, fastmath=REORDER, forceinline=True)
+def _record_descent(z, pairs, readout, residual_variance, psi, out):  # type: ignore[no-untyped-def]
+    K = z.size
+    bias = 0.0
+    variance = 0.0
+    for k in range(K):
+        row = 0.0j
+        for m in range(K):
+            row += pairs[k, m] * psi[m] + pairs[k, K + m] * np.conj(psi[m])
+        bias += (psi[k] * row).real
+        variance += (readout[k] * (1.0 - psi[k]) * (1.0 - psi[k]) / z[k]).real
+    out[0] = 2.0 * bias
+    out[1] = 2.0 * residual_variance * variance
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def contour_fluctuation(  # type: ignore[no-untyped-def]
+    z, trace, target, readout, residual_variance, rates, rho, spread, own, out
+):
+    """Fluctuation that the mean squared residual V drives, a row of ``out`` a schedule.
 
     With h = (1 - g z)^2 + own g^2 rho z^2 and sums over the contour,
 
         V = s2 (1 - sum T (1 - psi^2)) + sum E z x + sum T z c
         c <- h c + g^2 rho z (spread V + own s2 psi^2),   x <- h x,   psi <- (1 - g z) psi,
 
-    and at the end sum R c.
+    and sum R c is recorded.
     """
     S, T = rho.shape
     K = z.size
-    out = np.zeros(S)
+    every = out.shape[1] == T + 1
+    out[:] = 0.0
     c = np.empty(K, dtype=np.complex128)
     x = np.empty(K, dtype=np.complex128)
     psi = np.empty(K, dtype=np.complex128)
@@ -79,27 +115,30 @@ def contour_fluctuation(z, trace, target, readout, residual_variance, rates, rho
                 c[k] = h * c[k] + e * z[k] * (spread * level + own * residual_variance * square)
                 x[k] *= h
                 psi[k] *= d
-        for k in range(K):
-            out[s] += 2.0 * (readout[k] * c[k]).real
-    return out
+            if every or t == T - 1:
+                for k in range(K):
+                    out[s, t + 1 if every else 0] += 2.0 * (readout[k] * c[k]).real
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def pair_products(z, weights, rates, strength):  # type: ignore[no-untyped-def]
-    """sum_km W_km prod_t [(1 - g z_k)(1 - g z_m) + e z_k z_m], one number a row of e.
+def pair_products(z, weights, rates, strength, out):  # type: ignore[no-untyped-def]
+    """sum_km W_km prod_t [(1 - g z_k)(1 - g z_m) + e z_k z_m], a row of ``out`` a row of e.
 
     k runs over the upper half of the contour, m over all of it: ``weights`` is (K, 2 K),
     with the conjugate points last. W is symmetric, so m starts at k in either half.
     """
     S, T = strength.shape
     K = z.size
-    out = np.zeros(S)
+    every = out.shape[1] == T + 1
+    out[:] = 0.0
     re = np.empty((2, K))
     im = np.empty((2, K))
     for s in range(S):
         for k in range(K):
             re[:] = 1.0
             im[:] = 0.0
+            if every:
+                out[s, 0] += _weighted(weights, re, im, k)
             for t in range(T):
                 g = rates[t]
                 a = 1.0 - g * z[k]
@@ -115,12 +154,20 @@ def pair_products(z, weights, rates, strength):  # type: ignore[no-untyped-def]
                         old = re[half, m]
                         re[half, m] = old * u - im[half, m] * v
                         im[half, m] = old * v + im[half, m] * u
-            for half in range(2):
-                for m in range(k, K):
-                    w = weights[k, half * K + m]
-                    twice = 2.0 if m == k else 4.0
-                    out[s] += twice * (w.real * re[half, m] - w.imag * im[half, m])
-    return out
+                if every or t == T - 1:
+                    out[s, t + 1 if every else 0] += _weighted(weights, re, im, k)
+
+
+@njit(nogil=True, fastmath=REORDER, forceinline=True)
+def _weighted(weights, re, im, k):  # type: ignore[no-untyped-def]
+    K = re.shape[1]
+    total = 0.0
+    for half in range(2):
+        for m in range(k, K):
+            w = weights[k, half * K + m]
+            twice = 2.0 if m == k else 4.0
+            total += twice * (w.real * re[half, m] - w.imag * im[half, m])
+    return total
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)

@@ -52,7 +52,7 @@ class Schedule(Scored):
 class Drawn(Scored):
     """The whole batches that a drawing asks for."""
 
-    path: Curves | None = Field(description="at the steps of /api/along; null where it has none")
+    path: Curves = Field(description="at the steps of /api/along")
 
 
 class Stage(Reply):
@@ -91,7 +91,6 @@ class Along(Reply):
 
     steps: list[int] = Field(description="updates made")
     paths: list[Path]
-    reason: str = Field(default="", description="why there are none")
 
 
 class Point(Reply):

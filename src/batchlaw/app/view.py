@@ -12,15 +12,11 @@ from batchlaw._check import FloatArray
 from batchlaw.app.replies import Along, Curves, Drawn, Path, Schedule, Stage, View
 from batchlaw.app.setting import Setting
 from batchlaw.app.solved import Solved, best_whole, solve
-from batchlaw.exact.one_pass import one_pass_risk
 
-# Points of a curve, of the risk along a run, and of the same where data are reused: each of
-# those is a solution of its own.
-POINTS, ALONG, ALONG_REUSE = 800, 200, 11
+# Points of a curve, and of the risk along a run.
+POINTS, ALONG = 800, 200
 # The row of the constant schedule.
 CONSTANT = 2
-# Steps up to which data reuse is followed along the run.
-MOST_FOLLOWED = 2048
 
 
 def view(setting: Setting) -> View:
@@ -65,53 +61,24 @@ def view(setting: Setting) -> View:
 def along(setting: Setting) -> Along:
     """The risk after the updates so far, of each schedule."""
     solved = solve(setting)
-    shown = _followed(setting)
-    if not shown:
-        reason = f"data reuse is followed along runs of at most {MOST_FOLLOWED} updates"
-        return Along(steps=[], paths=[], reason=reason)
-    total, noise = _run(solved, list(solved.schedules.values()), shown)
+    curves = _along(solved, list(solved.schedules.values()))
     return Along(
-        steps=shown,
+        steps=_evenly(setting.steps + 1, ALONG),
         paths=[
-            Path(name=name, total=total[row].tolist(), noise=noise[row].tolist())
-            for row, name in enumerate(solved.schedules)
+            Path(name=name, **curve.model_dump())
+            for name, curve in zip(solved.schedules, curves, strict=True)
         ],
     )
 
 
-def _followed(setting: Setting) -> list[int]:
-    """Updates after which the risk is shown; none where that takes too long."""
-    if not setting.reuse:
-        return _evenly(setting.steps + 1, ALONG)
-    if setting.steps > MOST_FOLLOWED:
-        return []
-    # From the second point: before the first update there is nothing to solve.
-    return _evenly(setting.steps + 1, ALONG_REUSE)[1:]
-
-
-def _run(
-    solved: Solved, sizes: list[FloatArray], shown: list[int]
-) -> tuple[FloatArray, FloatArray]:
+def _along(solved: Solved, sizes: list[FloatArray]) -> list[Curves]:
     """Total and noise of each schedule after so many updates."""
-    at = solved.setting
-    if not at.reuse:
-        path = one_pass_risk(
-            solved.problem, solved.gamma, sizes, trajectory=True, **at.momentum_rule
-        )
-        total, noise = (np.asarray(getattr(path, part))[:, shown] for part in ("total", "variance"))
-        return total, noise
-    # The mean field knows ends only; a run's beginning is a shorter run.
-    ends = [
-        solved.setting.solver.expected(
-            solved.problem, solved.gamma[:end], [batches[:end] for batches in sizes]
-        )
-        for end in shown
-    ]
+    path = solved.setting.solver.expected(solved.problem, solved.gamma, sizes, trajectory=True)
+    shown = _evenly(solved.gamma.size + 1, ALONG)
     total, noise = (
-        np.stack([np.broadcast_to(getattr(end, part), len(sizes)) for end in ends], axis=1)
-        for part in ("total", "fluctuation")
+        np.asarray(getattr(path, part))[:, shown].tolist() for part in ("total", solved.noise)
     )
-    return total, noise
+    return [Curves(total=t, noise=n) for t, n in zip(total, noise, strict=True)]
 
 
 def score(setting: Setting, heights: FloatArray) -> Drawn:
@@ -120,10 +87,6 @@ def score(setting: Setting, heights: FloatArray) -> Drawn:
     batches = stretched(setting, heights)
     effective = solved.effective([batches, solved.schedules["oracle"]])
     risk = solved.risk([batches, solved.schedules["constant"]])
-    path = None
-    if shown := _followed(setting):
-        total, noise = _run(solved, [batches], shown)
-        path = Curves(total=total[0].tolist(), noise=noise[0].tolist())
     return Drawn(
         batches=_at(batches, _evenly(setting.steps, POINTS)),
         samples=float(batches.sum()),
@@ -131,7 +94,7 @@ def score(setting: Setting, heights: FloatArray) -> Drawn:
         score=float(solved.scores(effective, float(effective[1]))[0]),
         against_constant=solved.ratio(risk, 0, 1),
         risk=solved.parts(risk, 0),
-        path=path,
+        path=_along(solved, [batches])[0],
     )
 
 

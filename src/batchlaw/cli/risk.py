@@ -17,7 +17,6 @@ from batchlaw._version import __version__
 from batchlaw.choices import PARTS
 from batchlaw.cli.inputs import BatchOptions, ProblemOptions, RateOptions, SolverOptions
 from batchlaw.cli.table import text_table
-from batchlaw.exact.one_pass import one_pass_risk
 from batchlaw.risk import Risk
 
 
@@ -37,11 +36,9 @@ def risk(
     json_
         Print JSON instead of a table.
     trajectory
-        Directory for trajectory.csv and trajectory.png: the one-pass risk after every step.
+        Directory for trajectory.csv and trajectory.png: the risk after every step.
     """
     solver.check()
-    if trajectory and solver.procedure != "one-pass":
-        raise ValueError("trajectory exists for procedure one-pass only")
     at, gamma = problem.build(), rates.build()
     kappa = solver.influence(at, gamma)
     schedules: dict[str, FloatArray] = {"full batch": np.zeros(0)}
@@ -53,8 +50,9 @@ def risk(
     rows = _rows(list(schedules), result, PARTS[solver.procedure], effective)
     setting = {"problem": asdict(problem), "rates": asdict(rates), "batches": asdict(batches)}
     if trajectory is not None:
-        path = one_pass_risk(at, gamma, sizes, trajectory=True, **solver.update_rule(gamma.size))
-        _write_trajectory(OutputDirectory(trajectory), list(schedules), gamma, path)
+        path = solver.expected(at, gamma, sizes, trajectory=True)
+        terms = PARTS[solver.procedure]
+        _write_trajectory(OutputDirectory(trajectory), list(schedules), gamma, path, terms)
     if json_:
         print(json.dumps(_document(result, rows, setting), indent=2))
     else:
@@ -108,12 +106,15 @@ def _document(result: Risk, rows: list[dict[str, Any]], setting: dict[str, Any])
 
 
 def _write_trajectory(
-    output: OutputDirectory, names: Sequence[str], gamma: FloatArray, path: Risk
+    output: OutputDirectory,
+    names: Sequence[str],
+    gamma: FloatArray,
+    path: Risk,
+    terms: Sequence[str],
 ) -> None:
     from batchlaw import plots
 
-    parts = ("bias", "variance_noise", "variance_covariance", "total")
-    curves = {part: np.asarray(getattr(path, part)) for part in parts}
+    curves = {part: np.atleast_2d(getattr(path, part)) for part in (*terms, "total")}
     rows = [
         {"schedule": name, "step": t, "rate": gamma[t - 1] if t else 0.0}
         | {part: values[row, t] for part, values in curves.items()}
@@ -122,5 +123,6 @@ def _write_trajectory(
     ]
     with output.transaction() as files:
         files.csv("trajectory.csv", rows)
-        figure = plots.trajectory_figure(names, curves["bias"], np.asarray(path.variance))
+        noise = "fluctuation" if "fluctuation" in terms else "variance"
+        figure = plots.trajectory_figure(names, curves, noise)
         plots.save(figure, files.path("trajectory.png"))

@@ -30,7 +30,6 @@ from numpy.typing import ArrayLike
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray
 from batchlaw._kernels import mean_field
-from batchlaw._kernels.common import products
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
 from batchlaw.exact.sample_spectrum import (
@@ -61,6 +60,7 @@ def expected_risk_mean_field(
     *,
     replacement: bool = False,
     nodes: int | None = None,
+    trajectory: bool = False,
 ) -> Risk:
     """Expected risk of multi-pass SGD over datasets and batches, an approximation.
 
@@ -83,12 +83,16 @@ def expected_risk_mean_field(
         Points of the contour integral, even and at least 8; by default so many that
         rounding is the larger error. ``uncertainty`` is the change from half as many again,
         or the error of the model itself where that is more (``model_error``).
+    trajectory : bool
+        Give every part with a last axis of L + 1: the risk before and after every update.
     """
     gamma, N = _check_run(problem, rates, samples)
     sizes = _check.batches(batches, gamma.size, whole=False, maximum=None if replacement else N)
     rho = fluctuation_factors(sizes, gamma.size, N, replacement=replacement)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
-    bias, variance, fluctuation = _solve(spectrum, problem.noise_variance, gamma, rho, N)
+    bias, variance, fluctuation = _solve(
+        spectrum, problem.noise_variance, gamma, rho, N, trajectory=trajectory
+    )
     check_overflow(fluctuation, gamma, sizes)
     risk = averaged_risk(
         problem,
@@ -96,14 +100,20 @@ def expected_risk_mean_field(
         f"mean field over datasets of {N} samples",
         bias,
         variance,
-        float(fluctuation[0]) if _check.is_single(batches) else fluctuation,
+        fluctuation[0] if _check.is_single(batches) else fluctuation,
         max(_quadrature_error(problem, spectrum, gamma, N), model_error(problem, gamma, N)),
     )
     risk = _with_outliers(risk, float(outlier_growth(problem, gamma, rho, N).max()))
     if problem.coarser is None:
         return risk
     coarse = expected_risk_mean_field(
-        problem.coarser, rates, batches, N, replacement=replacement, nodes=nodes
+        problem.coarser,
+        rates,
+        batches,
+        N,
+        replacement=replacement,
+        nodes=nodes,
+        trajectory=trajectory,
     )
     change = np.max(np.abs(np.asarray(coarse.excess) / risk.excess - 1.0))
     return replace(risk, uncertainty=max(risk.uncertainty, change))
@@ -135,7 +145,12 @@ def model_error(problem: Problem, rates: FloatArray, samples: int) -> float:
 
 
 def expected_gradient_descent_risk(
-    problem: Problem, rates: ArrayLike, samples: int, *, nodes: int | None = None
+    problem: Problem,
+    rates: ArrayLike,
+    samples: int,
+    *,
+    nodes: int | None = None,
+    trajectory: bool = False,
 ) -> Risk:
     """Expected risk of normal GD over datasets of N = ``samples``: bias and variance alone.
 
@@ -143,14 +158,14 @@ def expected_gradient_descent_risk(
     """
     gamma, N = _check_run(problem, rates, samples)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
-    bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma)
+    bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma, trajectory)
     risk = averaged_risk(
         problem,
         "normal GD",
         f"mean field over datasets of {N} samples",
         bias,
         variance,
-        0.0,
+        0.0 * bias,
         max(_quadrature_error(problem, spectrum, gamma, N), model_error(problem, gamma, N)),
     )
     return _with_outliers(risk, float(outlier_growth(problem, gamma, np.zeros((1, 1)), N).max()))
@@ -164,14 +179,16 @@ def _solve(
     N: int,
     *,
     finite: bool = True,
-) -> tuple[float, float, FloatArray]:
-    """Bias, variance, and each schedule's fluctuation.
+    trajectory: bool = False,
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Bias, variance, and each schedule's fluctuation; along a last axis with ``trajectory``.
 
     Without ``finite`` the average over rotations takes its limit for many samples at a
     fixed df/N, in which the second term of the recursion is gone.
     """
     spread, own = (N / (N + 2), (N - 2) / (N + 2)) if finite else (1.0, 0.0)
-    level = mean_field.contour_fluctuation(
+    level = np.empty((rho.shape[0], gamma.size + 1 if trajectory else 1))
+    mean_field.contour_fluctuation(
         spectrum.points,
         spectrum.trace,
         spectrum.target,
@@ -181,30 +198,34 @@ def _solve(
         rho,
         spread * N,
         own,
+        level,
     )
-    bias, variance = _gradient_descent(spectrum, s2, gamma)
+    bias, variance = _gradient_descent(spectrum, s2, gamma, trajectory)
     # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
     strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
     bound = mean_field.log_growth(spectrum.points, gamma, strength.max(axis=0))
     # A run that leaves the range of numbers is not worth its pairs of points.
     if not np.isfinite(level).all() or bound.max() > LARGEST_LOG:
-        return bias, variance, np.full_like(level, np.inf)
+        level[:] = np.inf
+        return bias, variance, level if trajectory else level[:, 0]
     # Points whose products are not below e^NEGLIGIBLE at the end: after long runs, a few dozen.
     # |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
-    live = np.flatnonzero(bound + bound.max() > NEGLIGIBLE)
+    live = np.flatnonzero(trajectory | (bound + bound.max() > NEGLIGIBLE))
     weights = spectrum.pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
-    target = mean_field.pair_products(spectrum.points[live], weights, gamma, strength)
-    return bias, variance, level + (target[1:] - target[0])
+    target = np.empty((strength.shape[0], level.shape[1]))
+    mean_field.pair_products(spectrum.points[live], weights, gamma, strength, target)
+    level += target[1:] - target[0]
+    return bias, variance, level if trajectory else level[:, 0]
 
 
 def _gradient_descent(
-    spectrum: SampleSpectrum, s2: float, gamma: FloatArray
-) -> tuple[float, float]:
+    spectrum: SampleSpectrum, s2: float, gamma: FloatArray, trajectory: bool = False
+) -> tuple[FloatArray, FloatArray]:
     """u*^T psi Sigma psi u* and (s2/N) tr(Sigma (1 - psi)^2 / Sigma_hat), psi = prod (1 - g z)."""
-    z = spectrum.points
-    psi = products(z, gamma)
-    bias = 2.0 * (psi @ spectrum.pairs @ np.append(psi, psi.conj())).real
-    return float(bias), float(2.0 * s2 * (spectrum.readout @ ((1.0 - psi) ** 2 / z)).real)
+    out = np.empty((2, gamma.size + 1 if trajectory else 1))
+    mean_field.descent(spectrum.points, spectrum.pairs, spectrum.readout, s2, gamma, out)
+    bias, variance = out if trajectory else out[:, 0]
+    return bias, variance
 
 
 def _quadrature_error(
@@ -216,7 +237,7 @@ def _quadrature_error(
     ours, better = (
         sum(_gradient_descent(each, problem.noise_variance, gamma)) for each in (spectrum, finer)
     )
-    return abs(ours - better) / better if better else 0.0
+    return float(abs(ours - better) / better) if better else 0.0
 
 
 def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:

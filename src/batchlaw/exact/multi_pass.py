@@ -24,21 +24,24 @@ def gradient_descent_risk(
     dataset: Dataset | tuple[ArrayLike, None] | None = None,
     *,
     samples: int | None = None,
+    trajectory: bool = False,
 ) -> Risk:
     """Risk of normal GD (paper, section 2), on a dataset or over datasets of ``samples``.
 
     Given features and labels it is exact: bias, variance (the response to the realised label
     residuals) and the cross term between the two. With None for the labels it is exact after
     averaging over them: Bias + s2 Var. With ``samples`` it is the mean-field expectation of
-    ``multi_pass_risk``, an approximation.
+    ``multi_pass_risk``, an approximation; ``trajectory`` gives it after every update, as there.
     """
     _either(dataset, samples)
+    _check_trajectory(trajectory, dataset)
     if dataset is not None:
         features, labels = dataset
         if labels is None:
             return given_features(problem, rates, features)
         return given_dataset(problem, rates, (np.asarray(features), labels))
-    return expected_gradient_descent_risk(problem, rates, _check.count("samples", samples))
+    N = _check.count("samples", samples)
+    return expected_gradient_descent_risk(problem, rates, N, trajectory=trajectory)
 
 
 def multi_pass_risk(
@@ -51,6 +54,7 @@ def multi_pass_risk(
     replacement: bool = False,
     method: str = "mean_field",
     truncate: int | None = None,
+    trajectory: bool = False,
 ) -> Risk:
     """Risk of multi-pass batch SGD: GD's, and the fluctuation around it (paper, section 2).
 
@@ -72,8 +76,12 @@ def multi_pass_risk(
     truncate
         Given a dataset: couple only so many directions, with the error reported; faster for
         many schedules (see ``fluctuation_given_dataset``).
+    trajectory
+        Of the mean field: give every part with a last axis of T + 1, the risk before and after
+        every update.
     """
     _either(dataset, samples)
+    _check_trajectory(trajectory, dataset, method)
     _check.choice("method", method, METHODS)
     if dataset is not None:
         return fluctuation_given_dataset(
@@ -81,11 +89,21 @@ def multi_pass_risk(
         )
     if truncate is not None:
         raise ValueError("truncate belongs to the exact risk given a dataset")
-    solve = expected_risk_mean_field if method == "mean_field" else expected_fluctuation_simple
     N = _check.count("samples", samples)
-    return solve(problem, rates, batches, N, replacement=replacement)
+    if method == "simple":
+        return expected_fluctuation_simple(problem, rates, batches, N, replacement=replacement)
+    return expected_risk_mean_field(
+        problem, rates, batches, N, replacement=replacement, trajectory=trajectory
+    )
 
 
 def _either(dataset: object, samples: int | None) -> None:
     if (dataset is None) == (samples is None):
         raise ValueError("give either a dataset, or samples: the size of datasets to average over")
+
+
+def _check_trajectory(trajectory: bool, dataset: object, method: str = "mean_field") -> None:
+    if trajectory and dataset is not None:
+        raise ValueError("trajectory belongs to the expectation over datasets, got a dataset")
+    if trajectory and method != "mean_field":
+        raise ValueError(f"trajectory belongs to the mean field, got method {method}")

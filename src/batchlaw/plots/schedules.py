@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,27 +19,38 @@ if TYPE_CHECKING:
     from batchlaw.static_batch import Curve, Saturation
 
 
-def trajectory_figure(names: Sequence[str], bias: np.ndarray, variance: np.ndarray) -> Figure:
-    """Bias and variance after every step, a colour a schedule. ``bias`` is the same for all."""
+def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], noise: str) -> Figure:
+    """Parts of the risk after every step: what batches do not change, and the noise they leave.
+
+    ``curves`` are (schedules, updates + 1); ``noise`` is the part with a colour a schedule.
+    """
+    steps = curves["bias"].shape[1] - 1
     colors = [style[0] for style in STYLES.values()] + [INFLUENCE, ROOT]
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(7.5, 4.2), layout="constrained")
         axes = figure.subplots()
-        axes.plot(bias[0], color=RATE, linestyle="--", label="bias (all schedules)")
+        axes.plot(curves["bias"][0], color=RATE, linestyle="--", label="bias (all schedules)")
+        if noise == "fluctuation":
+            same = _positive(curves["variance"][0])
+            axes.plot(same, color=RATE, linestyle=":", label="variance (all schedules)")
         for row, name in enumerate(names):
             color = STYLES[name][0] if name in STYLES else colors[row % len(colors)]
-            # At the start there is none, which a logarithm can't show.
-            seen = np.where(variance[row] > 0.0, variance[row], np.nan)
-            axes.plot(seen, color=color, label=f"variance, {Path(name).stem}")
+            seen = _positive(curves[noise][row])
+            axes.plot(seen, color=color, label=f"{noise}, {Path(name).stem}")
         axes.set(
             title="Risk along the run",
             xlabel="updates done",
             ylabel="excess risk",
             yscale="log",
-            xlim=(0, bias.shape[1] - 1),
+            xlim=(0, steps),
         )
         axes.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return figure
+
+
+def _positive(values: np.ndarray) -> np.ndarray:
+    """At the start there is no noise, which a logarithm can't show."""
+    return np.where(values > 0.0, values, np.nan)
 
 
 def plan_figure(rates: np.ndarray, batches: np.ndarray) -> Figure:

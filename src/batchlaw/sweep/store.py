@@ -24,7 +24,7 @@ from urllib.parse import quote
 Cell = Mapping[str, Any]
 
 # Rises whenever a solver's or simulator's numbers change for the same cell.
-NUMERICS = 1
+NUMERICS = 2
 SCHEMA = 1
 DONE, FAILED = "done", "failed"
 

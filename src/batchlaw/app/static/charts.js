@@ -50,12 +50,6 @@ export class Chart {
     this.shape = shape;
     this.plot = new uPlot({ ...this.size(), ...options, axes: axes(options.axes), legend: LEGEND, cursor: { drag: { x: false, y: false } } }, data, this.place);
   }
-
-  empty() {
-    this.plot?.destroy();
-    this.plot = null;
-    this.shape = "";
-  }
 }
 
 const FIRST = { label: "update", value: (_, v) => v ?? "" };

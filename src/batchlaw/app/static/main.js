@@ -88,12 +88,9 @@ function show() {
 function showAlong() {
   const found = page.along;
   if (!found) return;
-  $("along-note").textContent = found.reason;
   const part = $("along-part").value;
-  const paths = page.drawn?.path ? [...found.paths, { name: "drawn", ...page.drawn.path }] : found.paths;
-  const whole = paths.every((path) => path.total.length === found.steps.length);
-  if (paths.length && whole) along(charts.along, { steps: found.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
-  else if (!paths.length) charts.along.empty();
+  const paths = page.drawn ? [...found.paths, { name: "drawn", ...page.drawn.path }] : found.paths;
+  if (paths.every((path) => path.total.length === found.steps.length)) along(charts.along, { steps: found.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
 }
 
 function showCollapse() {
