@@ -125,6 +125,7 @@ def plot(
     y: str,
     *,
     by: str | None = None,
+    where: Annotated[list[str] | None, Parameter(negative=())] = None,
     store: StoreFile = None,
     output: Path = Path("sweep.png"),
 ) -> int:
@@ -140,6 +141,8 @@ def plot(
         A result, such as total, variance, fluctuation.
     by
         A parameter to colour by.
+    where
+        NAME=VALUE: only cells with this value of a column; more than once for several.
     store
         The file; the only one of results/sweep by default.
     output
@@ -153,10 +156,18 @@ def plot(
         facts = results.facts()
         if "design" not in facts:
             raise ValueError(f"{path} must be a file of batchlaw sweep")
-        found = curves(results, parse_design(facts["design"]), x, y, by)
+        found = curves(results, parse_design(facts["design"]), x, y, by, _conditions(where))
     plots.save(plots.sweep_figure(found), output)
     print(f"{len(found.lines)} lines in {output}")
     return 0
+
+
+def _conditions(where: list[str] | None) -> dict[str, str]:
+    """Names and values of NAME=VALUE."""
+    for each in where or []:
+        if "=" not in each:
+            raise ValueError(f"--where must be NAME=VALUE, got {each!r}")
+    return {name: value for name, _, value in (each.partition("=") for each in where or [])}
 
 
 def _workers(count: int, pool: str, dask: str | None) -> AbstractContextManager[Workers]:

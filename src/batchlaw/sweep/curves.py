@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,8 +40,18 @@ class Curves:
     joined: bool
 
 
-def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curves:
-    """The done cells of a design, a line for each combination of what is not on the axes."""
+def curves(
+    store: Store,
+    design: Design,
+    x: str,
+    y: str,
+    by: str | None,
+    where: Mapping[str, str] | None = None,
+) -> Curves:
+    """The done cells of a design, a line for each combination of what is not on the axes.
+
+    ``where`` keeps the cells with these values, written as they are in the legend or in full.
+    """
     found = [row for row in records(store, design.cells()) if row[STATUS] == DONE]
     if not found:
         raise ValueError("there is nothing to draw: no cell has a result")
@@ -48,12 +59,15 @@ def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curv
     for label, name in (("x", x), ("y", y), ("--by", by)):
         if name is not None:
             _check.choice(label, name, names)
+    for name, text in (where or {}).items():
+        _check.choice("--where", name, names)
+        found = _kept(found, name, text)
     numbers = [row for row in found if _number(row.get(x)) and _number(row.get(y))]
     if not numbers:
         raise ValueError(f"{x} and {y} must be numbers in the same cells")
     # Of a random design, or against a result, no two points share the other parameters.
     joined = design.on_grid and x in design.axes
-    others = [name for name in design.axes if name not in (x, by)] if joined else []
+    others = [name for name in design.axes if name not in (x, by, *(where or ()))] if joined else []
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in numbers:
         group = (row.get(by) if by else "", *(row.get(name) for name in others))
@@ -69,6 +83,15 @@ def curves(store: Store, design: Design, x: str, y: str, by: str | None) -> Curv
         said = ", ".join(f"{name.replace('_', ' ')} {_said(other)}" for name, other in pairs)
         lines.append(_line(_said(value), said, rows, x, y))
     return Curves(_title(x), _title(y), by, lines, joined)
+
+
+def _kept(rows: list[dict[str, Any]], name: str, text: str) -> list[dict[str, Any]]:
+    """The rows with a value of a column."""
+    kept = [row for row in rows if text in (str(row.get(name)), _said(row.get(name)))]
+    if not kept:
+        there = ", ".join(dict.fromkeys(_said(row.get(name)) for row in rows))
+        raise ValueError(f"--where {name} must be one of {there}, got {text!r}")
+    return kept
 
 
 def _line(label: str, rest: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:
