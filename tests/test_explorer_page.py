@@ -297,6 +297,33 @@ def test_a_schedule_drawn_with_the_keyboard(page, address):
     assert max(_heights(page)) == pytest.approx(8 * 1.1**6, rel=1e-3)
 
 
+def test_a_finger_draws_sideways_and_scrolls_up_and_down(page, address):
+    page.set_viewport_size({"width": 390, "height": 700})
+    _open(page, address)
+    chart = page.locator("#batches-chart .u-over")
+    chart.scroll_into_view_if_needed()
+    fingers = page.context.new_cdp_session(page)
+    fingers.send("Emulation.setTouchEmulationEnabled", {"enabled": True})
+
+    def swipe(across, up):
+        box = chart.bounding_box()
+        at = {"x": box["x"] + 0.3 * box["width"], "y": box["y"] + 0.5 * box["height"]}
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [at]})
+        for k in range(1, 11):
+            moved = {"x": at["x"] + across * k / 10, "y": at["y"] - up * k / 10}
+            fingers.send("Input.dispatchTouchEvent", {"type": "touchMove", "touchPoints": [moved]})
+        fingers.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+
+    before = page.evaluate("scrollY")
+    swipe(across=0, up=100)
+    _until(page, lambda: page.evaluate("scrollY") > before + 50)
+    assert "draw" not in page.url
+    swipe(across=100, up=5)
+    _settled(page)
+    assert "drawn" in _summary(page)
+    assert len(set(_heights(page))) > 3
+
+
 LAYOUT = {"sequence_length": 128, "data_parallel": 2, "micro_batch": 2}
 
 
