@@ -135,7 +135,7 @@ def test_a_value_that_nobody_computed_is_not_inside():
     assert not bounds.Bound("b", "here", 0.0, math.nan, 1.0).inside
 
 
-# --- Appendix A.1, A.5, A.8, A.9 --------------------------------------------------------------
+# --- Appendix A.1, A.4, A.8, A.9 --------------------------------------------------------------
 
 
 @given(st.integers(10, 400), st.floats(0.01, 2.0), st.floats(0.05, 0.3), st.floats(0.4, 0.9))

@@ -22,7 +22,7 @@ from batchlaw.robust import proxy_candidates, robust_influence
 from batchlaw.stages import best_stages
 
 SAMPLINGS = ("one pass", "independent batches", "reshuffled epochs")
-# A rate near the edge of what is stable, where none is known: gamma tr(Sigma) = 1/2.
+# Where no scale is known, gamma tr(Sigma): about half of what is stable with single samples.
 USUAL = 0.5
 
 

@@ -1,4 +1,4 @@
-"""Bounds on one-pass SGD's variance: appendices A.5, H.1 to H.3 and K.
+"""Bounds on one-pass SGD's variance: appendices A.4, H.1 to H.3 and K.
 
 All are multiples of the raw kernel K = sum_t kappa_t / B_t. Notation: gamma the largest rate,
 R2 = alpha tr(Sigma) with alpha = 3, ||w||^2 = ||w*||_H^2 = Approx + ||u*||_Sigma^2.
@@ -63,8 +63,8 @@ def covariance_fluctuation(
     r"""0 <= Var_cov <= alpha ||u*||_Sigma^2 K / (1 - gamma R2) (theorem batch-centered-C1, H.3).
 
     With ``sharp``, Gaussian moments and the decay of the mean: below
-    sum_t kappa_t ||m_{t-1}||^2 / B_t; above the same with 2 ||m_{t-1}||^2 + 2 ||u*||^2 f, where
-    f = gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1)).
+    sum_t kappa_t |m_{t-1}|^2 / B_t; above the same with 2 |m_{t-1}|^2 + 2 |u*|^2 f, where
+    f = gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1)), tr = tr(Sigma) and |x| = ||x||_Sigma.
     """
     single = _check.is_single(batches)
     risk = one_pass_risk(problem, rates, batches)
@@ -171,11 +171,11 @@ def uniform_covariance(
 
 
 def effective_batch_range(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Bound:
-    """B_min <= B_eff <= B_max (A.5)."""
+    """B_min <= B_eff <= B_max (A.4)."""
     kappa = influence(problem.eigenvalues, rates, multiplicity=problem.multiplicity)
     sizes = np.asarray(batches, dtype=np.float64)
     value = effective_batch(kappa, sizes)
-    return Bound("effective batch size", "A.5", sizes.min(axis=-1), value, sizes.max(axis=-1))
+    return Bound("effective batch size", "A.4", sizes.min(axis=-1), value, sizes.max(axis=-1))
 
 
 def stability(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> tuple[Condition, ...]:
