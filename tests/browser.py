@@ -1,7 +1,9 @@
 """Debian's Chromium, which `make test` installs where it may."""
 
+import asyncio
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -11,3 +13,9 @@ needs_chromium = pytest.mark.skipif(
     CHROMIUM is None and not os.environ.get("CI"),
     reason="Chromium is not here: install Debian's chromium",
 )
+
+
+def run_apart(coroutine):
+    """Its result from a loop in a thread: the browser of other tests has one in this thread."""
+    with ThreadPoolExecutor(1) as threads:
+        return threads.submit(asyncio.run, coroutine).result()

@@ -13,12 +13,14 @@ from fastapi import HTTPException
 from fastapi.testclient import TestClient
 
 import batchlaw as bl
+from batchlaw._kernels import mean_field
 from batchlaw.app import checks, guard, server
 from batchlaw.app.server import make_app
 from batchlaw.app.setting import MOST_WORK, Setting
 from batchlaw.app.view import POINTS
 from batchlaw.export import FORMATS, export, rates_warning
 from batchlaw.plan_file import Plan
+from browser import run_apart
 
 PAPER = bl.Problem.paper()
 
@@ -162,14 +164,12 @@ DIVERGING = {
 }
 
 
-def test_a_run_that_diverges_is_refused_before_its_costly_part(client):
-    start = time.perf_counter()
+def test_a_run_that_diverges_is_refused_before_its_costly_part(client, monkeypatch):
+    """All pairs of points would take minutes."""
+    monkeypatch.setattr(mean_field, "pair_products", None)
     for path in ("view", "collapse", "along"):
         reply = client.post(f"/api/{path}", json=DIVERGING)
-        if path != "along":
-            assert "the second moment overflows" in reply.json()["detail"]
-    # The costly part would take minutes.
-    assert time.perf_counter() - start < 60.0
+        assert "the second moment overflows" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize("format_", FORMATS)
@@ -271,12 +271,10 @@ def _finished(client, name):
     ],
 )
 def test_bad_settings_are_refused_with_a_reason(client, setting, said):
-    start = time.perf_counter()
     reply = client.post("/api/view", json=setting)
     assert reply.status_code == 422
     assert said in reply.json()["detail"]
     assert "\n" not in reply.json()["detail"]
-    assert time.perf_counter() - start < 5.0
 
 
 def test_a_body_that_is_not_json_is_said(client):
@@ -303,7 +301,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch):
     headers = [(b"host", b"127.0.0.1"), (b"content-length", b"9")]
     scope = {"type": "http", "method": "POST", "path": "/api/view", "headers": headers}
     scope |= {"scheme": "http", "query_string": b"", "http_version": "1.1", "app": None}
-    asyncio.run(asyncio.wait_for(make_app()(scope, never, send), 30.0))
+    run_apart(asyncio.wait_for(make_app()(scope, never, send), 30.0))
     assert said[0]["status"] == 400
 
 
@@ -414,7 +412,7 @@ def test_a_request_whose_client_has_gone_is_not_computed():
             await gone
         return done, refused.value.status_code
 
-    assert asyncio.run(all_of_them()) == (["there"], 499)
+    assert run_apart(all_of_them()) == (["there"], 499)
 
 
 def test_too_many_waiting_requests_are_refused(monkeypatch):

@@ -29,7 +29,7 @@ from sweep_cells import (
     finished,
 )
 
-COUNT = 2000
+COUNT = 8000
 KILLS = 20
 
 

@@ -47,34 +47,16 @@ def simple_fluctuation(mu, many, energy, residual_variance, rates, rho, samples)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def descent(z, pairs, readout, residual_variance, rates, out):  # type: ignore[no-untyped-def]
-    """GD's bias psi W psi and variance s2 sum R (1 - psi)^2 / z, rows of ``out``."""
+def descent_variance(z, readout, residual_variance, rates):  # type: ignore[no-untyped-def]
+    """GD's variance s2 sum R (1 - psi)^2 / z before and after every step."""
+    out = np.zeros(rates.size + 1)
     psi = np.ones(z.size, dtype=np.complex128)
-    every = out.shape[1] == rates.size + 1
-    if every:
-        _record_descent(z, pairs, readout, residual_variance, psi, out[:, 0])
     for t in range(rates.size):
         for k in range(z.size):
             psi[k] *= 1.0 - rates[t] * z[k]
-        if every:
-            _record_descent(z, pairs, readout, residual_variance, psi, out[:, t + 1])
-    if not every:
-        _record_descent(z, pairs, readout, residual_variance, psi, out[:, 0])
-
-
-@njit(nogil=True, fastmath=REORDER, forceinline=True)
-def _record_descent(z, pairs, readout, residual_variance, psi, out):  # type: ignore[no-untyped-def]
-    K = z.size
-    bias = 0.0
-    variance = 0.0
-    for k in range(K):
-        row = 0.0j
-        for m in range(K):
-            row += pairs[k, m] * psi[m] + pairs[k, K + m] * np.conj(psi[m])
-        bias += (psi[k] * row).real
-        variance += (readout[k] * (1.0 - psi[k]) * (1.0 - psi[k]) / z[k]).real
-    out[0] = 2.0 * bias
-    out[1] = 2.0 * residual_variance * variance
+            share = readout[k] * (1.0 - psi[k]) * (1.0 - psi[k]) / z[k]
+            out[t + 1] += 2.0 * residual_variance * share.real
+    return out
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -121,11 +103,12 @@ def contour_fluctuation(  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def pair_products(z, weights, rates, strength, out):  # type: ignore[no-untyped-def]
+def pair_products(z, weights, rates, strength, until, out):  # type: ignore[no-untyped-def]
     """sum_km W_km prod_t [(1 - g z_k)(1 - g z_m) + e z_k z_m], a row of ``out`` a row of e.
 
     k runs over the upper half of the contour, m over all of it: ``weights`` is (K, 2 K),
-    with the conjugate points last. W is symmetric, so m starts at k in either half.
+    with the conjugate points last. W is symmetric, so m starts at k in either half. Pairs with
+    z_k are left out after ``until``[k] steps.
     """
     S, T = strength.shape
     K = z.size
@@ -139,7 +122,7 @@ def pair_products(z, weights, rates, strength, out):  # type: ignore[no-untyped-
             im[:] = 0.0
             if every:
                 out[s, 0] += _weighted(weights, re, im, k)
-            for t in range(T):
+            for t in range(until[k]):
                 g = rates[t]
                 a = 1.0 - g * z[k]
                 b = strength[s, t] * z[k] - a * g
@@ -171,14 +154,26 @@ def _weighted(weights, re, im, k):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def log_growth(z, rates, strength):  # type: ignore[no-untyped-def]
-    """sum_t log(|1 - g z|^2 + e |z|^2) / 2 at every point."""
-    out = np.zeros(z.size)
-    for k in range(z.size):
-        x = z[k].real
-        y = z[k].imag
-        square = x * x + y * y
-        for t in range(rates.size):
-            g = rates[t]
-            out[k] += 0.5 * np.log((1.0 - g * x) ** 2 + (g * y) ** 2 + strength[t] * square)
-    return out
+def lifetimes(z, rates, strength, negligible):  # type: ignore[no-untyped-def]
+    """Steps up to which a pair with each point may count, and the largest logarithm on the way.
+
+    |(1 - g z)(1 - g w) + e z w| <= sqrt(|1 - g z|^2 + e |z|^2) sqrt(|1 - g w|^2 + e |w|^2): a
+    pair is below e^negligible where the logarithms of its points' roots so far sum to less.
+    """
+    logs = np.zeros(z.size)
+    until = np.zeros(z.size, dtype=np.int64)
+    largest = 0.0
+    for t in range(rates.size):
+        g = rates[t]
+        top = -np.inf
+        for k in range(z.size):
+            x = z[k].real
+            y = z[k].imag
+            factor = (1.0 - g * x) ** 2 + (g * y) ** 2 + strength[t] * (x * x + y * y)
+            logs[k] += 0.5 * np.log(factor)
+            top = max(top, logs[k])
+        for k in range(z.size):
+            if logs[k] + top > negligible:
+                until[k] = t + 1
+        largest = max(largest, top)
+    return until, largest

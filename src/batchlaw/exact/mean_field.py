@@ -28,8 +28,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw import _check
-from batchlaw._check import Batches, FloatArray
+from batchlaw._check import Batches, FloatArray, IntArray
 from batchlaw._kernels import mean_field
+from batchlaw._kernels.common import products
 from batchlaw.allocation import fluctuation_factors
 from batchlaw.exact.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
 from batchlaw.exact.sample_spectrum import (
@@ -93,7 +94,9 @@ def expected_risk_mean_field(
     bias, variance, fluctuation = _solve(
         spectrum, problem.noise_variance, gamma, rho, N, trajectory=trajectory
     )
-    check_overflow(fluctuation, gamma, sizes)
+    # Below zero is what rounding leaves of a growth that has gone again.
+    lost = fluctuation < -1e-6 * (bias + variance)
+    check_overflow(np.where(lost, np.inf, fluctuation), gamma, sizes)
     risk = averaged_risk(
         problem,
         reuse_name(replacement),
@@ -158,7 +161,15 @@ def expected_gradient_descent_risk(
     """
     gamma, N = _check_run(problem, rates, samples)
     spectrum = sample_spectrum(problem, N, float(gamma.sum()), _check_nodes(nodes))
-    bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma, trajectory)
+    bias: FloatArray | float
+    variance: FloatArray | float
+    if trajectory:
+        quiet = np.zeros((1, gamma.size))
+        until, _ = _lifetimes(spectrum, gamma, quiet)
+        bias = _target(spectrum, gamma, quiet, until, trajectory)[0]
+        variance = _descent_variance(spectrum, problem.noise_variance, gamma)
+    else:
+        bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma)
     risk = averaged_risk(
         problem,
         "normal GD",
@@ -180,7 +191,7 @@ def _solve(
     *,
     finite: bool = True,
     trajectory: bool = False,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> tuple[FloatArray | float, FloatArray | float, FloatArray]:
     """Bias, variance, and each schedule's fluctuation; along a last axis with ``trajectory``.
 
     Without ``finite`` the average over rotations takes its limit for many samples at a
@@ -200,32 +211,60 @@ def _solve(
         own,
         level,
     )
-    bias, variance = _gradient_descent(spectrum, s2, gamma, trajectory)
     # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
     strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
-    bound = mean_field.log_growth(spectrum.points, gamma, strength.max(axis=0))
+    until, largest = _lifetimes(spectrum, gamma, strength)
     # A run that leaves the range of numbers is not worth its pairs of points.
-    if not np.isfinite(level).all() or bound.max() > LARGEST_LOG:
-        level[:] = np.inf
-        return bias, variance, level if trajectory else level[:, 0]
-    # Points whose products are not below e^NEGLIGIBLE at the end: after long runs, a few dozen.
-    # |(1 - g z)(1 - g w) + e z w|^2 <= (|1 - g z|^2 + e |z|^2) (|1 - g w|^2 + e |w|^2).
-    live = np.flatnonzero(trajectory | (bound + bound.max() > NEGLIGIBLE))
-    weights = spectrum.pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
-    target = np.empty((strength.shape[0], level.shape[1]))
-    mean_field.pair_products(spectrum.points[live], weights, gamma, strength, target)
+    if not np.isfinite(level).all() or largest > LARGEST_LOG:
+        return *_gradient_descent(spectrum, s2, gamma), np.full(rho.shape[0], np.inf)
+    target = _target(spectrum, gamma, strength, until, trajectory)
     level += target[1:] - target[0]
-    return bias, variance, level if trajectory else level[:, 0]
+    if trajectory:
+        return target[0], _descent_variance(spectrum, s2, gamma), level
+    return *_gradient_descent(spectrum, s2, gamma), level[:, 0]
+
+
+def _lifetimes(
+    spectrum: SampleSpectrum, gamma: FloatArray, strength: FloatArray
+) -> tuple[IntArray, float]:
+    """Steps after which nothing is left of each point, and the largest logarithm on the way."""
+    until, largest = mean_field.lifetimes(spectrum.points, gamma, strength.max(axis=0), NEGLIGIBLE)
+    return until, largest
+
+
+def _target(
+    spectrum: SampleSpectrum,
+    gamma: FloatArray,
+    strength: FloatArray,
+    until: IntArray,
+    trajectory: bool,
+) -> FloatArray:
+    """u*^T psi Sigma psi u* with psi^2 -> (1 - g z)^2 + e z^2, a row for each row of e."""
+    z, pairs = spectrum.points, spectrum.pairs
+    out = np.empty((strength.shape[0], gamma.size + 1 if trajectory else 1))
+    if not trajectory:
+        # After long runs a few dozen points are left.
+        live = np.flatnonzero(until == gamma.size)
+        z, until = z[live], until[live]
+        pairs = pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
+    mean_field.pair_products(z, pairs, gamma, strength, until, out)
+    return out
 
 
 def _gradient_descent(
-    spectrum: SampleSpectrum, s2: float, gamma: FloatArray, trajectory: bool = False
-) -> tuple[FloatArray, FloatArray]:
+    spectrum: SampleSpectrum, s2: float, gamma: FloatArray
+) -> tuple[float, float]:
     """u*^T psi Sigma psi u* and (s2/N) tr(Sigma (1 - psi)^2 / Sigma_hat), psi = prod (1 - g z)."""
-    out = np.empty((2, gamma.size + 1 if trajectory else 1))
-    mean_field.descent(spectrum.points, spectrum.pairs, spectrum.readout, s2, gamma, out)
-    bias, variance = out if trajectory else out[:, 0]
-    return bias, variance
+    z = spectrum.points
+    psi = products(z, gamma)
+    bias = 2.0 * (psi @ spectrum.pairs @ np.append(psi, psi.conj())).real
+    return float(bias), float(2.0 * s2 * (spectrum.readout @ ((1.0 - psi) ** 2 / z)).real)
+
+
+def _descent_variance(spectrum: SampleSpectrum, s2: float, gamma: FloatArray) -> FloatArray:
+    return np.asarray(
+        mean_field.descent_variance(spectrum.points, spectrum.readout, s2, gamma), dtype=np.float64
+    )
 
 
 def _quadrature_error(
@@ -237,7 +276,7 @@ def _quadrature_error(
     ours, better = (
         sum(_gradient_descent(each, problem.noise_variance, gamma)) for each in (spectrum, finer)
     )
-    return float(abs(ours - better) / better) if better else 0.0
+    return abs(ours - better) / better if better else 0.0
 
 
 def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:
@@ -255,7 +294,8 @@ def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int)
     x = gamma * r / N
     growth = np.log((1.0 - x) ** 2 + (N - 1) * rho * x * x)
     sums = np.cumsum(np.insert(growth, 0, 0.0, axis=-1), axis=-1)
-    return np.asarray(np.exp((sums - np.minimum.accumulate(sums, axis=-1)).max(axis=-1)))
+    largest = (sums - np.minimum.accumulate(sums, axis=-1)).max(axis=-1)
+    return np.asarray(np.exp(np.minimum(largest, 2.0 * LARGEST_LOG)))
 
 
 def _check_run(problem: Problem, rates: ArrayLike, samples: int) -> tuple[FloatArray, int]:
