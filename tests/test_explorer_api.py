@@ -258,10 +258,16 @@ def _finished(client, name):
     [
         ({"steps": 10**9}, "steps: Input should be less than or equal to"),
         ({"steps": 200_000, "m": 1024, "budget": 10**6}, f"at most {MOST_WORK}"),
-        ({"procedure": "multi-pass", "steps": 50_000, "budget": 10**6}, "at most 8192 steps"),
+        (
+            {"procedure": "multi-pass", "steps": 50_000, "budget": 10**6},
+            "steps: must be at most 8192 with many passes, got 50000",
+        ),
         ({"peak": -1}, "peak: "),
         ({"peak": "NaN"}, "peak: "),
-        ({"budget": 10}, "budget must be at least steps times the smallest batch, 64, got 10"),
+        (
+            {"budget": 10},
+            "budget: must be at least 64, 64 updates with the smallest batch of 1, got 10",
+        ),
         ({"path": "/etc/passwd"}, "path: Extra inputs are not permitted"),
         ({"problem": "../x"}, "problem: "),
         ({"problem": "spectrum"}, "an uploaded spectrum is needed"),

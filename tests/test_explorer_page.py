@@ -374,7 +374,7 @@ def test_trainers_that_need_more_say_what(page, address):
     page.refusals = True
     _open(page, address)
     page.click("#downloads button[data-format=megatron]")
-    expect(page.locator("#download-note")).to_contain_text("sequence_length")
+    expect(page.locator("#download-note")).to_contain_text('"tokens a sample" must be given')
     page.fill("#sequence_length", "2048")
     with page.expect_download() as waiting:
         page.click("#downloads button[data-format=megatron]")
@@ -392,6 +392,9 @@ def test_a_check_lands_its_dots_and_can_be_stopped(page, address):
     _after(page, lambda: page.fill("#set-budget", "20000"))
     _after(page, lambda: page.fill("#set-steps", "2000"))
     page.fill("#repetitions", "2000")
+    page.click("#start-check")
+    _after(page, lambda: page.fill("#set-budget", "25000"))
+    expect(page.locator("#check-said")).to_have_text("stopped: the setting has changed")
     page.click("#start-check")
     with page.expect_response(lambda r: r.request.method == "DELETE") as stopping:
         page.click("#stop-check")
@@ -424,7 +427,9 @@ def test_a_bad_setting_is_explained_and_forgiven(page, address):
     page.refusals = True
     _open(page, address)
     page.fill("#set-budget", "10")
-    expect(page.locator("#error")).to_contain_text("budget must be at least")
+    expect(page.locator("#error")).to_contain_text(
+        "samples in all: must be at least 64, 64 updates with"
+    )
     _after(page, lambda: page.fill("#set-budget", "640"))
     assert not page.locator("#error").is_visible()
 
@@ -496,8 +501,70 @@ def test_a_stale_reply_does_not_cover_a_refusal(page, address):
     assert page.locator("#status").inner_text() == "not computed"
 
 
+def test_a_refused_score_is_forgiven_with_the_next_and_with_the_drawing(page, address):
+    page.refusals = True
+    _open(page, address)
+    error, held = page.locator("#error"), []
+    page.route("**/api/score", lambda route: held.append(route.fulfill(status=422, body="no")))
+    chart = page.locator("#batches-chart")
+    for mend in (lambda: chart.press("ArrowUp"), lambda: page.click("#clear-drawing")):
+        chart.press("ArrowUp")
+        expect(error).to_have_text("no")
+        page.unroute("**/api/score")
+        mend()
+        expect(error).to_be_hidden()
+        expect(page.locator("body")).not_to_have_attribute("data-stale", "")
+        page.route("**/api/score", lambda route: held.append(route.fulfill(status=422, body="no")))
+    _settled(page)
+    assert len(held) == 2
+
+
+def test_a_drawing_that_is_removed_at_once_asks_nothing(page, address):
+    _open(page, address)
+    page.evaluate(
+        "document.getElementById('batches-chart').dispatchEvent("
+        "new KeyboardEvent('keydown', {key: 'ArrowUp'})),"
+        "document.getElementById('clear-drawing').click()"
+    )
+    _settled(page)
+    assert not page.locator("#error").is_visible()
+    assert "drawn" not in _summary(page)
+
+
+def test_the_page_is_busy_until_all_has_come(page, address):
+    page.refusals = True
+    _open(page, address)
+    held = []
+    page.route("**/api/along", lambda route: route.fulfill(status=422, body="no"))
+    page.route("**/api/collapse", lambda route: held.append(route))
+    _after(page, lambda: page.fill("#set-budget", "1000"))
+    _until(page, lambda: held)
+    page.wait_for_timeout(200)
+    assert page.locator("#results").get_attribute("aria-busy") == "true"
+    held[0].continue_()
+    _settled(page)
+    expect(page.locator("#error")).to_have_text("no")
+
+
+def test_keys_before_there_is_a_view_draw_nothing(page, address):
+    page.refusals = True
+    page.goto(f"{address}#budget=10")
+    expect(page.locator("#error")).to_be_visible()
+    page.locator("#batches-chart").press("ArrowUp")
+    _settled(page)
+    assert "draw" not in page.url
+
+
+def test_where_the_score_misleads_the_page_says_so(page, address):
+    _open(page, address)
+    assert not page.locator("#notes").is_visible()
+    _after(page, lambda: page.fill("#set-peak", "2"))
+    expect(page.locator("#notes")).to_contain_text("The second moment grows at about")
+    expect(page.locator("#notes")).to_contain_text("The score is off here: by it the oracle")
+
+
 def test_links_that_are_wrong_in_part_still_show_a_view(page, address):
-    _open(page, address, "#along-part=foo&procedure=multi-pass&momentum=0.5&nothing=1&draw=x")
+    _open(page, address, "#along-part=foo&procedure=multi-pass&momentum=0.5&nothing=1&draw=x&m=y")
     assert len(_summary(page)) == 3
     assert page.locator("#along-part").input_value() == "noise"
     assert not page.locator("#error").is_visible()
@@ -534,6 +601,9 @@ def test_an_uploaded_spectrum(page, address, tmp_path):
     for text, said in (
         ("eigenvalue,energies\n1.0,1.0\n", "must have a column energy, got eigenvalue,energies"),
         ("eigenvalue,energy\n1.0,1.0\n0.5,x\n", "must have a number in column energy, row 3"),
+        ("", "spectrum.csv is empty"),
+        ("eigenvalue;energy\n1;1\n", "a column eigenvalue and commas between columns, got"),
+        ("eigenvalue,energy\n" + "1,1\n" * 2000, "must have at most 1024 rows, got 2000"),
     ):
         file.write_text(text)
         page.set_input_files("#set-spectrum", str(file))

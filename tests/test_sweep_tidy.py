@@ -186,7 +186,8 @@ def test_a_picture_is_the_same_at_every_writing(folder, suffix, capsys):
         (["gamma", "loss"], "y must be one of sweep, d, steps, solver, "),
         (["gamma", "total", "--by", "M"], "--by must be one of sweep, d, steps, "),
         (["problem", "total"], "problem and total must be numbers in the same cells"),
-        (["gamma", "total", "--where", "m"], "--where must be NAME=VALUE, got 'm'"),
+        (["gamma", "total", "--where", "m"], "--where must be NAME=VALUE, each name once, got 'm'"),
+        (["gamma", "total", "--where", "m=4", "--where", "m=6"], "each name once, got 'm=6'"),
         (["gamma", "total", "--where", "M=4"], "--where must be one of sweep, d, steps, "),
         (["gamma", "total", "--where", "m=5"], "--where m must be one of 4, 6, got '5'"),
         (["gamma", "total", "--output", "x.jpg"], "must be a .png, .pdf or .svg file, got 'x.jpg'"),
@@ -212,12 +213,13 @@ def test_lines_are_joined_along_a_parameter_of_a_grid_only(folder):
         assert all(len(line.errors) == 2 for line in along.lines)
         assert along.y == "total (squared units of the label)"
         some = curves(
-            store, parse_design(TEXT), "gamma", "total", None, {"m": "4", "prior": "False"}
+            store, parse_design(TEXT), "gamma", "total", None, {"m": "4.0", "prior": "False"}
         )
         assert [line.rest for line in some.lines] == ["problem power-law", "problem paper"]
         assert [line.y for line in some.lines] == [
             line.y for line in along.lines if line.label == "4" and line.rest.endswith("False")
         ]
+        assert some.where == "m 4.0, prior False"
         against = curves(store, parse_design(TEXT), "b_eff", "total", "m")
         assert not against.joined
         assert [len(line.x) for line in against.lines] == [8, 8]

@@ -132,12 +132,18 @@ class Setting(BaseModel):
                 raise ValueError("momentum exists for one pass only")
             if self.steps > MOST_REUSE_STEPS:
                 raise ValueError(
-                    f"multi-pass must have at most {MOST_REUSE_STEPS} steps here, got {self.steps}"
+                    f"steps: must be at most {MOST_REUSE_STEPS} with many passes, got {self.steps}"
+                )
+            most = self.steps * self.samples
+            if not self.replacement and self.budget > most:
+                raise ValueError(
+                    f"budget: must be at most {most}, {self.steps} updates with all of the "
+                    f"{self.samples} samples, got {self.budget}"
                 )
         if self.budget < self.steps * self.min_batch:
             raise ValueError(
-                f"budget must be at least steps times the smallest batch, "
-                f"{self.steps * self.min_batch}, got {self.budget}"
+                f"budget: must be at least {self.steps * self.min_batch}, {self.steps} updates "
+                f"with the smallest batch of {self.min_batch}, got {self.budget}"
             )
         return self
 

@@ -12,11 +12,15 @@ from batchlaw._check import FloatArray
 from batchlaw.app.replies import Along, Curves, Drawn, Path, Schedule, Stage, View
 from batchlaw.app.setting import Setting
 from batchlaw.app.solved import Solved, best_whole, solve
+from batchlaw.exact.over_datasets import APPROXIMATE
+from batchlaw.risk import Risk
 
 # Points of a curve, and of the risk along a run.
 POINTS, ALONG = 800, 200
 # The row of the constant schedule.
 CONSTANT = 2
+# Shares by which what the summary says may differ from the risk before the page says so.
+FIRST_ORDER = 0.1
 
 
 def view(setting: Setting) -> View:
@@ -54,8 +58,25 @@ def view(setting: Setting) -> View:
         method=risk.method,
         trace=solved.problem.trace,
         relative_error=_finite(float(np.max(risk.uncertainty))),
-        notes=list(risk.notes),
+        notes=[
+            *(note for note in risk.notes if note != APPROXIMATE),
+            *_misled(solved, risk, scores),
+        ],
     )
+
+
+def _misled(solved: Solved, risk: Risk, scores: FloatArray) -> list[str]:
+    """A sentence where the summaries, which are right to first order, are far from the risks."""
+    rows = [row for row in range(len(solved.schedules)) if row != CONSTANT]
+    exact = {row: solved.ratio(risk, row, CONSTANT) for row in rows}
+    summary = {row: float(scores[CONSTANT] / scores[row]) for row in rows}
+    worst = max(rows, key=lambda row: abs(math.log(max(exact[row], 1e-12) / summary[row])))
+    if abs(exact[worst] / summary[worst] - 1.0) <= FIRST_ORDER:
+        return []
+    return [
+        f"the score is off here: by it the {list(solved.schedules)[worst]} schedule leaves "
+        f"{summary[worst]:.3g} of the constant batch's noise, by its risk {exact[worst]:.3g}"
+    ]
 
 
 def along(setting: Setting) -> Along:

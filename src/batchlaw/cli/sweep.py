@@ -142,7 +142,7 @@ def plot(
     by
         A parameter to colour by.
     where
-        NAME=VALUE: only cells with this value of a column; more than once for several.
+        NAME=VALUE: only cells with this value of a column; again for another column.
     store
         The file; the only one of results/sweep by default.
     output
@@ -164,10 +164,13 @@ def plot(
 
 def _conditions(where: list[str] | None) -> dict[str, str]:
     """Names and values of NAME=VALUE."""
+    found: dict[str, str] = {}
     for each in where or []:
-        if "=" not in each:
-            raise ValueError(f"--where must be NAME=VALUE, got {each!r}")
-    return {name: value for name, _, value in (each.partition("=") for each in where or [])}
+        name, sign, value = each.partition("=")
+        if not sign or name in found:
+            raise ValueError(f"--where must be NAME=VALUE, each name once, got {each!r}")
+        found[name] = value
+    return found
 
 
 def _workers(count: int, pool: str, dask: str | None) -> AbstractContextManager[Workers]:

@@ -74,10 +74,10 @@ def one_pass_risk(
 
     ours = parts(problem)
     check_overflow(ours, gamma, sizes)
-    if np.any(momentum):
-        note = excess_note(problem, ours.sum(axis=-1))
+    if np.ndim(momentum) == 0:
+        note = growth_note(problem, gamma, sizes, float(np.asarray(momentum)), nesterov)
     else:
-        note = growth_note(problem, gamma, sizes)
+        note = excess_note(problem, ours.sum(axis=-1))
     single = _check.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:

@@ -39,7 +39,7 @@ def sweep_figure(curves: Curves) -> Figure:
                 elinewidth=0.8,
                 capsize=2,
             )
-        axes.set(xlabel=curves.x, ylabel=curves.y)
+        axes.set(xlabel=curves.x, ylabel=curves.y, title=curves.where)
         for kind, values in (
             ("x", [value for line in curves.lines for value in line.x]),
             ("y", [value for line in curves.lines for value in line.y]),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,11 +31,15 @@ class Line:
 
 @dataclass(frozen=True)
 class Curves:
-    """Lines with the names of their axes; points alone where they are not ``joined``."""
+    """Lines with the names of their axes; points alone where they are not ``joined``.
+
+    ``where`` says which cells they are of, if not of all.
+    """
 
     x: str
     y: str
     by: str | None
+    where: str
     lines: list[Line]
     joined: bool
 
@@ -50,7 +54,7 @@ def curves(
 ) -> Curves:
     """The done cells of a design, a line for each combination of what is not on the axes.
 
-    ``where`` keeps the cells with these values, written as they are in the legend or in full.
+    ``where`` keeps the cells with these values, written as in a legend or in full.
     """
     found = [row for row in records(store, design.cells()) if row[STATUS] == DONE]
     if not found:
@@ -67,7 +71,7 @@ def curves(
         raise ValueError(f"{x} and {y} must be numbers in the same cells")
     # Of a random design, or against a result, no two points share the other parameters.
     joined = design.on_grid and x in design.axes
-    others = [name for name in design.axes if name not in (x, by, *(where or ()))] if joined else []
+    others = [name for name in design.axes if name not in (x, by)] if joined else []
     groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
     for row in numbers:
         group = (row.get(by) if by else "", *(row.get(name) for name in others))
@@ -77,21 +81,34 @@ def curves(
     colours = len({group[0] for group in groups})
     if colours > COLOURS:
         raise ValueError(f"--by must have at most {COLOURS} values, {by} has {colours}")
-    lines = []
-    for (value, *rest), rows in groups.items():
-        pairs = zip(others, rest, strict=True)
-        said = ", ".join(f"{name.replace('_', ' ')} {_said(other)}" for name, other in pairs)
-        lines.append(_line(_said(value), said, rows, x, y))
-    return Curves(_title(x), _title(y), by, lines, joined)
+    told = [name for name in others if len({row.get(name) for row in numbers}) > 1]
+    lines = [
+        _line(_said(group[0]), _together((name, rows[0].get(name)) for name in told), rows, x, y)
+        for group, rows in groups.items()
+    ]
+    return Curves(_title(x), _title(y), by, _together((where or {}).items()), lines, joined)
 
 
 def _kept(rows: list[dict[str, Any]], name: str, text: str) -> list[dict[str, Any]]:
     """The rows with a value of a column."""
-    kept = [row for row in rows if text in (str(row.get(name)), _said(row.get(name)))]
+    kept = [row for row in rows if _is(row.get(name), text)]
     if not kept:
         there = ", ".join(dict.fromkeys(_said(row.get(name)) for row in rows))
         raise ValueError(f"--where {name} must be one of {there}, got {text!r}")
     return kept
+
+
+def _is(value: Any, text: str) -> bool:
+    if text in (str(value), _said(value)):
+        return True
+    try:
+        return _number(value) and float(text) == value
+    except ValueError:
+        return False
+
+
+def _together(pairs: Iterable[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name.replace('_', ' ')} {_said(value)}" for name, value in pairs)
 
 
 def _line(label: str, rest: str, rows: list[dict[str, Any]], x: str, y: str) -> Line:

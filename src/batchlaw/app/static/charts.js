@@ -21,7 +21,8 @@ const LEGEND = {
   },
 };
 
-const ticks = (_, values) => values.map((value) => (value === null ? "" : short(value)));
+const tick = (value) => (Math.abs(value) >= 1e5 ? value.toExponential().replace("+", "") : short(value));
+const ticks = (_, values) => values.map((value) => (value === null ? "" : tick(value)));
 
 function axes(names) {
   const line = { stroke: colour("text"), grid: { stroke: colour("line"), width: 0.5 }, ticks: { stroke: colour("line") } };

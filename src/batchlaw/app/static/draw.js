@@ -20,9 +20,11 @@ export class Drawing {
     place.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // The knots begin on the constant schedule.
+  // The knots begin on the constant schedule; without a view there is none.
   begin() {
-    if (!this.heights) this.heights = new Array(KNOTS).fill(digits(this.start()));
+    const height = this.heights ? null : this.start();
+    if (height) this.heights = new Array(KNOTS).fill(digits(height));
+    return this.heights !== null;
   }
 
   inside(event) {
@@ -47,8 +49,7 @@ export class Drawing {
   press(event) {
     this.touched = null;
     this.place.setPointerCapture(event.pointerId);
-    this.begin();
-    this.move(event);
+    if (this.begin()) this.move(event);
   }
 
   up() {
@@ -77,7 +78,7 @@ export class Drawing {
     const factor = { ArrowUp: 1.1, ArrowDown: 1 / 1.1 }[event.key];
     if (!step && !factor) return;
     event.preventDefault();
-    this.begin();
+    if (!this.begin()) return;
     if (step) this.knot = Math.min(this.heights.length - 1, Math.max(0, this.knot + step));
     else this.heights[this.knot] = digits(this.heights[this.knot] * factor);
     const { left, top } = this.cursor();

@@ -9,7 +9,8 @@ const $ = (id) => document.getElementById(id);
 const FORMATS = { json: "JSON", csv: "CSV", png: "picture", megatron: "Megatron-LM", olmo: "OLMo-core", accumulation: "accumulation", pytorch: "PyTorch" };
 const LAYOUT = { sequence_length: "tokens a sample", data_parallel: "data parallel", micro_batch: "micro-batch" };
 const charts = Object.fromEntries(["influence", "batches", "along", "collapse"].map((name) => [name, new Chart($(`${name}-chart`))]));
-const page = { setting: null, view: null, along: null, drawn: null, collapse: null, measured: null, check: null };
+// ``complaint`` is what was refused last: a score's goes with the drawing.
+const page = { complaint: "", setting: null, view: null, along: null, drawn: null, collapse: null, measured: null, check: null };
 let state;
 let drawing;
 let waiting = null;
@@ -32,14 +33,23 @@ function say(text) { $("status").textContent = text; }
 // The server names fields as its description does; the page has labels for them.
 function reason(error) {
   if (!(error instanceof Refused)) return `${error.message}: is the server running?`;
-  return error.message.replace(/^(?:setting\.)?(\w+): /, (whole, name) => (LABELS[name] ? `${LABELS[name]}: ` : whole));
+  const said = error.message.replace(/^setting(?:\.|: )/, "");
+  return said.replace(/^(\w+): /, (whole, name) => (LABELS[name] ? `${LABELS[name]}: ` : whole));
 }
 
-function complain(error) {
+function complain(error, about = "view") {
+  page.complaint = about;
   $("error").hidden = false;
   $("error").textContent = reason(error);
   document.body.dataset.stale = "";
   say("not computed");
+}
+
+function forgive(about) {
+  if (page.complaint !== about) return;
+  page.complaint = "";
+  $("error").hidden = true;
+  delete document.body.dataset.stale;
 }
 
 function table(id, header, rows) {
@@ -71,12 +81,14 @@ function show() {
     row.against_constant.toFixed(3), short(row.risk.reducible), short(row.risk.total),
   ]));
   $("method").textContent = [
-    `Risk: ${view.method}`, view.relative_error ? `estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "", ...view.notes,
+    `Risk: ${view.method}`, view.relative_error ? `an approximation, estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "",
   ].filter(Boolean).join("; ");
+  $("notes").hidden = !view.notes.length;
+  $("notes").textContent = view.notes.map((note) => note[0].toUpperCase() + note.slice(1)).join(". ");
   influence(charts.influence, view);
   batches(charts.batches, view, page.drawn);
   bars($("risk-bars"), rows(), noise);
-  $("spectrum-note").textContent = `The plan takes the spectrum on the left, whose trace is ${short(view.trace)} in units of 1 / rate. For a model whose spectrum is not known, batchlaw plan is safe for a range of them.`;
+  $("spectrum-note").textContent = `The plan takes the spectrum on the left, whose eigenvalues sum to ${short(view.trace)}. For a model whose spectrum is not known, batchlaw plan is safe for a range of them.`;
   table("stages", ["updates", "batch", "samples before"], view.stages.map((s) => [`${s.first} to ${s.last}`, s.batch, s.before]));
   $("assumptions").replaceChildren(...view.assumptions.map((text) => {
     const item = document.createElement("li");
@@ -101,9 +113,9 @@ async function compute() {
   const start = performance.now();
   const setting = state.request();
   state.writeAddress();
+  $("check-said").textContent = page.check ? "stopped: the setting has changed" : "";
   stop();
   page.measured = null;
-  $("check-said").textContent = "";
   // All at once; what is slower than the view is shown after it. A reason that all have is said once.
   const first = ask("/api/view", setting);
   const slower = [ask("/api/along", setting), ask("/api/collapse", setting)];
@@ -113,28 +125,40 @@ async function compute() {
     if (!view) return;
     page.view = view;
     page.setting = setting;
-    $("error").hidden = true;
-    delete document.body.dataset.stale;
+    forgive(page.complaint);
     // The last drawing stays until its new score is there, if it has as many steps.
     if (!state.heights || page.drawn?.batches.length !== view.steps.length) page.drawn = null;
     show();
     say(`${Math.round(performance.now() - start)} ms`);
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
     if (state.heights) during(score());
-    await Promise.all([
+    const rest = await Promise.allSettled([
       slower[0].then((found) => { if (found) { page.along = found; showAlong(); } }),
       slower[1].then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
     ]);
+    const failed = rest.find((each) => each.status === "rejected");
+    if (failed) throw failed.reason;
   } catch (error) { complain(error); }
 }
 
 // A score for another setting than the one shown is left out: its view will ask again.
 async function score() {
   const setting = state.request();
+  if (!same(setting, page.setting)) return;
   try {
     const found = await ask("/api/score", { setting, heights: state.heights });
-    if (found && state.heights && same(setting, page.setting)) { page.drawn = found; show(); showAlong(); }
-  } catch (error) { complain(error); }
+    if (!found || !state.heights || !same(setting, page.setting)) return;
+    page.drawn = found;
+    forgive("score");
+    show();
+    showAlong();
+  } catch (error) { complain(error, "score"); }
+}
+
+function unasked() {
+  clearTimeout(scoring);
+  scoring = null;
+  mark();
 }
 
 function changed() {
@@ -154,8 +178,10 @@ function drew() {
     mark();
     return;
   }
+  unasked();
   state.writeAddress();
   page.drawn = null;
+  forgive("score");
   show();
   showAlong();
 }
@@ -164,7 +190,7 @@ function drew() {
 function refuse(text) {
   clearTimeout(waiting);
   waiting = null;
-  mark();
+  unasked();
   forget();
   complain(new Refused(text));
 }
@@ -228,7 +254,11 @@ function offerDownloads() {
       const layout = Object.fromEntries(Object.keys(LAYOUT).filter((name) => $(name).value).map((name) => [name, Number($(name).value)]));
       try {
         $("download-note").textContent = await download({ setting: state.request(), format, ...layout });
-      } catch (error) { $("download-note").textContent = reason(error); }
+      } catch (error) {
+        // Named as their boxes are.
+        const named = (text, [name, label]) => text.replaceAll(name, `"${label}"`);
+        $("download-note").textContent = Object.entries(LAYOUT).reduce(named, reason(error));
+      }
     });
     $("downloads").append(button);
   }
@@ -237,9 +267,9 @@ function offerDownloads() {
 async function start() {
   offerDownloads();
   const known = await schema();
-  drawing = new Drawing($("batches-chart"), charts.batches, () => page.view.schedules.find((s) => s.name === "constant").batches[0], drew);
+  drawing = new Drawing($("batches-chart"), charts.batches, () => page.view?.schedules.find((s) => s.name === "constant").batches[0], drew);
   const kept = [$("along-part"), $("repetitions"), ...Object.keys(LAYOUT).map($)];
-  state = new State(known.Setting, $("controls"), kept, changed, refuse);
+  state = new State(known, $("controls"), kept, changed, refuse);
   $("clear-drawing").addEventListener("click", () => drawing.clear());
   $("along-part").addEventListener("change", showAlong);
   $("start-check").addEventListener("click", check);

@@ -16,7 +16,7 @@ export const LABELS = {
 };
 // Sliders: the range that a hand wants, and its step, or that its steps are factors. The boxes take more.
 const SLIDERS = {
-  steps: [16, 20000, "log"], peak: [0.001, 1, "log"], warmup: [0.02, 0.45, 0.01], stable: [0.05, 0.95, 0.01],
+  steps: [16, 8192, "log"], peak: [0.001, 1, "log"], warmup: [0.02, 0.45, 0.01], stable: [0.05, 0.95, 0.01],
   a: [1.1, 4, 0.05], b: [1.1, 4, 0.05], m: [4, 1024, "log"], sigma: [0, 3, 0.05], samples: [16, 8192, "log"],
   momentum: [0, 0.98, 0.01], budget: [64, 1e6, "log"], stages: [1, 16, 1],
 };
@@ -45,8 +45,9 @@ const SHOWN = {
 
 export class State {
   // Beside the setting the address keeps the values of some further inputs.
-  constructor(schema, form, kept, changed, refused) {
-    this.fields = schema.properties;
+  constructor(schemas, form, kept, changed, refused) {
+    this.fields = schemas.Setting.properties;
+    this.mostRows = schemas.Spectrum.properties.eigenvalue.maxItems;
     this.form = form;
     this.kept = kept;
     for (const each of kept) {
@@ -162,9 +163,18 @@ export class State {
     // Emptied, so that the same file can be chosen again after it was mended; the label says which.
     input.value = "";
     const [head, ...lines] = text.replaceAll('"', "").split(/\r?\n/).filter((line) => line.trim());
-    const names = (head ?? "").split(",").map((word) => word.trim());
+    if (!head) { this.refused(`${file.name} is empty`); return; }
+    const names = head.split(",").map((word) => word.trim());
     const missing = ["eigenvalue", "energy"].filter((name) => !names.includes(name));
-    if (missing.length) { this.refused(`${file.name} must have a column ${missing[0]}, got ${head}`); return; }
+    if (missing.length) {
+      const comma = head.includes(";") ? " and commas between columns" : "";
+      this.refused(`${file.name} must have a column ${missing[0]}${comma}, got ${head.replace(/[^ -~]/g, "?").slice(0, 60)}`);
+      return;
+    }
+    if (lines.length > this.mostRows) {
+      this.refused(`${file.name} must have at most ${this.mostRows} rows, got ${lines.length}: put small eigenvalues together, with a multiplicity`);
+      return;
+    }
     const columns = {};
     for (const name of ["eigenvalue", "energy", "multiplicity"].filter((each) => names.includes(each))) {
       const place = names.indexOf(name);
@@ -250,6 +260,7 @@ export class State {
     if (kind === "choice") return text;
     if (kind === "flag") return text === "true";
     if (kind === "file") { try { return JSON.parse(text); } catch { return null; } }
-    return text === "" ? null : Number(text);
+    if (text === "") return null;
+    return Number.isFinite(Number(text)) ? Number(text) : this.fields[name].default ?? null;
   }
 }
