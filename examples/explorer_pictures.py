@@ -73,6 +73,7 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
         "light",
         nothing,
     ),
+    "misled": ("#momentum=0.9&peak=1&momentum_form=pytorch-nesterov", DESKTOP, "dark", nothing),
     "check": ("#steps=500&budget=8000", DESKTOP, "light", check_begun),
     "refused": ("", DESKTOP, "dark", bad),
     "keyboard": ("", DESKTOP, "light", focus),

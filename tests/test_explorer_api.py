@@ -432,3 +432,15 @@ def _until(true):
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_a_view_names_the_schedule_whose_noise_grows_and_a_score_that_misleads(client):
+    assert _view(client)["notes"] == []
+    assert _view(client, procedure="multi-pass")["notes"] == []
+    grows, misled = _view(client, peak=2.0)["notes"]
+    assert "of the steps: rate 2 at step 6 of the oracle one is above 1.98549" in grows
+    rates = bl.wsd(64, 2.0)
+    oracle = bl.allocate(bl.influence(PAPER, rates), 512)
+    noise = bl.one_pass_risk(PAPER, rates, [oracle, np.full(64, 8)]).variance
+    assert f"by its risk {noise[0] / noise[1]:.3g}" in misled
+    assert noise[0] > noise[1]

@@ -58,11 +58,16 @@ def view(setting: Setting) -> View:
         method=risk.method,
         trace=solved.problem.trace,
         relative_error=_finite(float(np.max(risk.uncertainty))),
-        notes=[
-            *(note for note in risk.notes if note != APPROXIMATE),
-            *_misled(solved, risk, scores),
-        ],
+        notes=_notes(solved, risk, scores),
     )
+
+
+def _notes(solved: Solved, risk: Risk, scores: FloatArray) -> list[str]:
+    """What a reader should know before using the numbers; that the mean field errs is shown."""
+    found = [note for note in risk.notes if note != APPROXIMATE]
+    for row, name in enumerate(solved.schedules):
+        found = [note.replace(f" of schedule {row} ", f" of the {name} one ") for note in found]
+    return [*found, *_misled(solved, risk, scores)]
 
 
 def _misled(solved: Solved, risk: Risk, scores: FloatArray) -> list[str]:
