@@ -6,6 +6,7 @@ The command line and sweeps describe what to compute in the same words; these bu
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,7 +131,7 @@ def refuse(options: object, what: str, *names: str) -> None:
 def _file(option: str, name: str, known: tuple[str, ...]) -> Path:
     """A file that stands in for a known name; a word that is neither is answered with them."""
     path = Path(name)
-    if not path.suffix and not path.exists():
+    if not path.suffix and not os.path.exists(name):
         raise ValueError(f"{option} must be one of {', '.join(known)} or a CSV file, got {name!r}")
     return path
 
