@@ -1,3 +1,5 @@
+import io
+import itertools
 import os
 import pty
 import re
@@ -8,9 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 import batchlaw as bl
-from batchlaw.cli import main
+from batchlaw.cli import app, main
 from resume import rows, run_command
 
 ROOT = Path(__file__).parent.parent
@@ -107,6 +110,22 @@ def test_version_and_help_answer(capsys):
     text = capsys.readouterr().out
     for option in ("--output-dir", "--d", "--l", "--multipass-grad-budget-values", "--grad-budget"):
         assert re.search(rf"{option}\b", text)
+
+
+@pytest.mark.parametrize("command", ["", "plan", "sweep", "sweep plot", "study"])
+@pytest.mark.parametrize("width", [60, 80])
+def test_help_is_wrapped_once_and_its_other_lines_are_indented(command, width):
+    console = Console(file=io.StringIO(), width=width)
+    app.help_print(command.split(), console=console)
+    text = console.file.getvalue()
+    lines = text.splitlines()
+    assert lines[0].startswith(f"Usage: batchlaw {command}".rstrip())
+    assert all(len(line) <= width and line == line.rstrip() for line in lines)
+    entries = text.partition(":\n")[2].splitlines()
+    assert {len(line) - len(line.lstrip()) for line in entries} == {0, 2, 6}
+    for first, second in itertools.pairwise(entries):
+        if second.startswith(6 * " "):
+            assert len(first) + 1 + len(second.split()[0]) > width
 
 
 def test_the_papers_command_runs_word_for_word_from_the_root(tmp_path):

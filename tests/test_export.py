@@ -207,6 +207,7 @@ def test_lightning_gets_epochs_where_stages_start_with_one():
     scheduling = call_arguments(line.partition("(")[2].rstrip(")"))["scheduling"]
     assert scheduling == {0: 2, 1: 4, 2: 8}
     assert lightning_batches(scheduling, 6, 16, 4) == plan.batches.tolist()
+    assert 'and the rate scheduler\n# with interval="step", which counts updates.\n' in text
     refused = export(plan, "accumulation", epoch_samples=96, **options)
     assert "cannot express these stages" in refused
     assert "keyed by epoch" in export(plan, "accumulation", **options)

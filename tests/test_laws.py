@@ -318,8 +318,15 @@ def test_a_report_has_terms_horizons_and_verdicts(paper):
     text = str(
         bl.multi_pass_law(2.0, 1.5, 64, samples=512, steps=512, peak=0.05, batches=8, problem=paper)
     )
-    for part in ("rho_eff = 0.123288 (static)", "hypotheses: fails", "4.10367", "6.294 times"):
+    for part in (
+        "rho_eff = 0.123288 (static)",
+        "2 of 18 fail, 1 borderline",
+        "4.10367",
+        "6.294 times",
+    ):
         assert part in text
+    long = bl.one_pass_law(2.0, 1.5, 10**12, steps=10**6, peak=0.05, batches=8)
+    assert "hypotheses: all 10 hold" in str(long)
     assert "B_eff = 8 (static)" in str(
         bl.one_pass_law(2.0, 1.5, 64, steps=64, peak=0.05, batches=8)
     )

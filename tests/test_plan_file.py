@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -127,12 +128,20 @@ def test_a_missing_field_is_refused_and_named(name):
         ("", "a plan must be JSON"),
         ("[1, 2]", "a plan must be a JSON object, got list"),
         ('{"schema": 1, "schema": 1}', "plan field schema must be given once"),
+        (None, "a plan must be JSON: .* not NoneType"),
         ('{"rates": [NaN]}', "a plan must hold finite numbers, got NaN"),
     ],
 )
 def test_text_that_is_no_plan_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         Plan.from_json(text)
+
+
+@pytest.mark.parametrize("given", ["plan.json", Path("plan.json")])
+def test_a_file_name_in_place_of_a_plan_is_told_to_read_it(given):
+    with pytest.raises(ValueError, match="got a file name: pass Path") as caught:
+        Plan.from_json(given)
+    assert "Path('plan.json').read_text()" in str(caught.value)
 
 
 def test_zero_stages_and_crossed_bounds_are_refused():

@@ -113,11 +113,15 @@ def test_allocate_takes_stages(paper):
     ("options", "message"),
     [
         ("--budget 63", "64 updates"),
-        ("--budget 6400 --min-batch 9 --max-batch 8", "min_batch"),
+        (
+            "--budget 6400 --min-batch 9 --max-batch 8",
+            "--min-batch must be at most --max-batch = 8, got 9",
+        ),
         ("--budget 6400 --min-batch 5 --max-batch 7 --multiple-of 8", "no multiple of 8"),
         ("--budget 6400 --stages 0", "stages must be a whole number of at least 1, got 0"),
-        ("", "a budget in samples or in tokens must be given"),
-        ("--tokens 5000", "sequence_length must be given"),
+        ("", "a budget must be given: --budget SAMPLES, or --tokens N with --sequence-length N"),
+        ("--tokens 5000", "batchlaw: --sequence-length must be given for a budget in tokens"),
+        ("--budget 640 --format olmo", "olmo counts tokens: --sequence-length must be given"),
         (
             "--tokens 6400 --sequence-length 10 --budget 700",
             "budgets contradict each other: 6400 tokens are 640 samples of 10, got 700 samples",
@@ -129,7 +133,10 @@ def test_allocate_takes_stages(paper):
             "--budget 640 --multiple-of 6 --data-parallel 4",
             "multiple-of must be a multiple of data-parallel x micro-batch = 4, got 6",
         ),
-        ("--budget 640 --sampling reshuffled-epochs", "dataset_size must be given for reshuffled"),
+        (
+            "--budget 640 --sampling reshuffled-epochs",
+            "--dataset-size must be given for reshuffled",
+        ),
         ("--budget 640 --seed 3", "a plan without --problem has no use for --seed"),
         ("--budget 640 --problem paper --scale 3", "describe an unknown spectrum, not a problem's"),
         ("--budget 640 --scale 1e6", "scale 1e+06 makes the peak rate 0.05 unstable"),

@@ -63,7 +63,7 @@ def test_warmup_is_a_straight_line_to_the_peak(schedule):
     ("call", "message"),
     [
         (lambda: bl.wsd(2, 0.1), "steps must be a whole number of at least 3, got 2"),
-        (lambda: bl.wsd(9, 0.1), "warmup must last at least one step: 0.1 of 9 steps is 0"),
+        (lambda: bl.wsd(9, 0.1), "at least one step, a share of 0.112 of 9, got 0.1 (one step"),
         (lambda: bl.wsd(64, 0.1, 0.6), "got 38, 32, 64"),
         (lambda: bl.wsd(64, 0.1, stable=64), "got 6, 64, 64"),
         (lambda: bl.wsd(64, -0.1), "peak must be above 0.0, got -0.1"),
@@ -79,6 +79,16 @@ def test_warmup_is_a_straight_line_to_the_peak(schedule):
 def test_a_bad_schedule_is_named(call, message):
     with pytest.raises(ValueError, match=message.replace("(", r"\(")):
         call()
+
+
+@pytest.mark.parametrize("steps", [3, 9, 10, 64, 97, 999, 1000, 1001, 10**6])
+def test_the_share_that_a_message_names_is_accepted(steps):
+    with pytest.raises(ValueError, match="a share of ") as caught:
+        bl.wsd(steps, 0.1, warmup=0.0)
+    share = float(str(caught.value).partition("a share of ")[2].split()[0])
+    assert bl.wsd(steps, 0.1, warmup=share, stable=steps - 1)[0] == 0.1
+    with pytest.raises(ValueError, match="at least one step"):
+        bl.wsd(steps, 0.1, warmup=0.99 / steps)
 
 
 def test_the_last_exponential_rate_is_its_final_share():

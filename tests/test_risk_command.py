@@ -77,9 +77,11 @@ def test_huge_problems_report_the_error_of_their_nodes(kind, capsys):
 def test_a_trajectory_is_written_and_drawn(tmp_path, capsys, procedure):
     options = ["--procedure", procedure]
     assert main(["risk", *options, "--trajectory", str(tmp_path / "t")]) == 0
+    assert capsys.readouterr().out.endswith(
+        f"\n\ntrajectory.csv and trajectory.png in {tmp_path}/t\n"
+    )
     with (tmp_path / "t" / "trajectory.csv").open() as file:
         rows = list(csv.DictReader(file))
-    capsys.readouterr()
     schedules = _json(capsys, *options)["schedules"]
     assert len(rows) == len(schedules) * 65
     last = [row for row in rows if row["step"] == "64"]
@@ -95,6 +97,13 @@ def test_a_trajectory_is_written_and_drawn(tmp_path, capsys, procedure):
     [
         ("--steps 3.9", "it must be a whole number, got '3.9'"),
         ("--problem none.csv", "none.csv must be a readable CSV file: No such file"),
+        (
+            "--problem paer",
+            "must be one of paper, power-law, truncation, sketch or a CSV file, got",
+        ),
+        ("--rates wds", "rates must be one of wsd, cosine, linear, polynomial, step, constant or"),
+        ("--batches orcale", "batches must be one of oracle, constant, early_large_late_small, "),
+        ("--batches none.csv", "none.csv must be a readable CSV file: No such file"),
         ("--steps 9", "warmup must last at least one step"),
         ("--gamma 5", "peak rate 5 is unstable"),
         ("--gamma nan", "peak must be finite, got nan"),
@@ -156,9 +165,10 @@ def test_whole_numbers_may_be_written_as_people_do(text, steps, capsys):
 
 def test_a_trajectory_of_an_average_ends_where_the_table_does(tmp_path, capsys):
     options = ["--average", "ema:0.9", "--batches", "constant"]
-    assert main(["risk", *options, "--trajectory", str(tmp_path)]) == 0
-    capsys.readouterr()
+    assert main(["risk", *options, "--json", "--trajectory", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    (row,) = json.loads(captured.out)["schedules"]
+    assert captured.err == f"trajectory.csv and trajectory.png in {tmp_path}\n"
     with (tmp_path / "trajectory.csv").open() as file:
         last = list(csv.DictReader(file))[-1]
-    (row,) = _json(capsys, *options)["schedules"]
     assert float(last["total"]) == row["total"]

@@ -8,7 +8,7 @@ import pytest
 
 from batchlaw import plots
 from batchlaw.cli import main
-from batchlaw.sweep.curves import curves
+from batchlaw.sweep.curves import Curves, Line, curves
 from batchlaw.sweep.design import parse_design
 from batchlaw.sweep.execute import execute
 from batchlaw.sweep.store import DONE, Store
@@ -239,6 +239,22 @@ def test_the_legend_of_many_lines_is_beside_them(tmp_path):
     (legend,), (axes,) = figure.legends, figure.axes
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
     assert legend.get_window_extent().x1 <= figure.bbox.x1
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "scales"),
+    [
+        ([64.0, 640.0], [0.1, 0.04], ("log", "log")),
+        ([64.0, 640.0], [1.5, 1.2], ("log", "linear")),
+        ([64.0, 640.0], [0.1, 0.0], ("log", "linear")),
+        ([64.0, 128.0], [0.1, 0.04], ("linear", "linear")),
+        ([64.0, 128.0], [0.1, 0.01], ("linear", "log")),
+    ],
+)
+def test_axes_are_logarithmic_over_a_decade_and_where_power_laws_are_straight(x, y, scales):
+    line = Line(label="", rest="", x=x, y=y, errors=[])
+    (axes,) = plots.sweep_figure(Curves("x", "y", None, [line], joined=True)).axes
+    assert (axes.get_xscale(), axes.get_yscale()) == scales
 
 
 def _square(cell):

@@ -6,6 +6,7 @@ The command line and sweeps describe what to compute in the same words; these bu
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -101,7 +102,7 @@ class ProblemChoice:
             made = Problem.power_law_nodes(a, b, rows, kind=kind, sigma=sigma)
         else:
             refuse(self, "a spectrum from a file", "d", "seed", "m", "a", "b")
-            made = self._from_file(Path(kind), sigma)
+            made = self._from_file(_file("problem", kind, (*DRAWN, *KINDS)), sigma)
         return made.prior_mean() if self.prior else made
 
     @property
@@ -125,6 +126,14 @@ def refuse(options: object, what: str, *names: str) -> None:
     for name in names:
         if getattr(options, name) not in (None, False):
             raise ValueError(f"{what} has no use for --{name.replace('_', '-')}")
+
+
+def _file(option: str, name: str, known: tuple[str, ...]) -> Path:
+    """A file that stands in for a known name; a word that is neither is answered with them."""
+    path = Path(name)
+    if not path.suffix and not os.path.exists(name):
+        raise ValueError(f"{option} must be one of {', '.join(known)} or a CSV file, got {name!r}")
+    return path
 
 
 @dataclass(frozen=True)
@@ -167,7 +176,8 @@ class RateChoice:
         if self.rates == "constant":
             return rates.constant(steps, gamma)
         refuse(self, "a file of rates", "steps", "gamma")
-        return read_schedule(Path(self.rates), "rate")
+        path = _file("rates", self.rates, ("wsd", *SHAPES, "constant"))
+        return read_schedule(path, "rate")
 
     @property
     def phases(self) -> tuple[int | float, int | float]:
@@ -229,7 +239,7 @@ class BatchChoice:
             return schedule_families(influence, budget, max_batch=max_batch)[name]
         if name in METHODS:
             return allocate(influence, budget, method=name, max_batch=max_batch)
-        return read_schedule(Path(name), "batch")
+        return read_schedule(_file("batches", name, (*FAMILIES, *METHODS)), "batch")
 
 
 @dataclass(frozen=True)

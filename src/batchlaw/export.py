@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -261,9 +262,11 @@ def _accumulation(plan: Plan, layout: Layout) -> str:
         "the start, as it does the number of updates of an epoch.",
         f"TrainingArguments: gradient_accumulation_steps={first}, {arguments}",
         f"Rates of these arguments: {match}.",
-        f"Lightning: Trainer(max_steps={plan.steps}, accumulate_grad_batches={first}), and the",
-        "rate scheduler with",
-        'interval="step", which counts updates.',
+        *textwrap.wrap(
+            f"Lightning: Trainer(max_steps={plan.steps}, accumulate_grad_batches={first}), and the "
+            'rate scheduler with interval="step", which counts updates.',
+            width=86,
+        ),
         *_lightning(plan, unit, layout.epoch_samples),
     ]
     header = "first_step,last_step,batch,accumulation,micro_batches_before,aligned"

@@ -7,7 +7,7 @@ The theorems give orders, with constants that they do not name: a term here has 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -127,7 +127,7 @@ class Law:
             *_term_lines(self, J),
             "",
             f"regime: {self.regime}; bias alone: {_said(self.bias_alone)}",
-            f"hypotheses: {self.verdict}",
+            f"hypotheses: {_counted(self.conditions)}",
         ]
         wide = max(len(c.name) for c in self.conditions)
         lines.append(f"  {'':{wide}}  {'':10}  {'measured':>10}  {'limit':>10}  {'strain':>8}")
@@ -336,8 +336,16 @@ def _term_lines(law: Law, J: str) -> list[str]:
     wide = max(len(row[0]) for row in rows)
     lines = [f"{name:{wide}}  {left:>12}  {right:>12}" for name, left, right in rows]
     if "fluctuation" in law.terms:
-        lines.append(f"the fluctuation's upper side is {law.upper_factor:.4g} times as large")
+        lines.append(f"the fluctuation's upper side is {law.upper_factor:.4g} times its term above")
     return lines
+
+
+def _counted(conditions: Sequence[Condition]) -> str:
+    verdicts = [condition.verdict for condition in conditions]
+    if set(verdicts) == {"holds"}:
+        return f"all {len(verdicts)} hold"
+    fail, borderline = verdicts.count("fails"), verdicts.count("borderline")
+    return f"{fail} of {len(verdicts)} fail, {borderline} borderline"
 
 
 def _limit(condition: Condition) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -381,9 +382,14 @@ def _parse(text: str) -> dict[str, Any]:
     def no_constants(name: str) -> float:
         raise ValueError(f"a plan must hold finite numbers, got {name}")
 
+    if isinstance(text, os.PathLike) or str(text).endswith(".json"):
+        raise ValueError(
+            "a plan must be given as its JSON text, got a file name: "
+            f"pass Path({os.fspath(text)!r}).read_text()"
+        )
     try:
         document = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
-    except (json.JSONDecodeError, RecursionError) as error:
+    except (json.JSONDecodeError, RecursionError, TypeError) as error:
         raise ValueError(f"a plan must be JSON: {error}") from None
     if not isinstance(document, dict):
         raise ValueError(f"a plan must be a JSON object, got {type(document).__name__}")

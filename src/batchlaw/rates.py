@@ -26,9 +26,11 @@ def wsd_phases(steps: int, warmup: float | int = 0.1, stable: float | int = 0.5)
     warmup_end = _endpoint("warmup", warmup, steps)
     stable_end = _endpoint("stable", stable, steps)
     if warmup_end < 1:
+        # The share of one step, rounded up to three digits.
+        scale = 10 ** (len(str(steps)) + 2)
         raise ValueError(
-            f"warmup must last at least one step: {warmup} of {steps} steps is {warmup_end} "
-            "(warmup=1, one step at the peak, is no warmup)"
+            f"warmup must last at least one step, a share of {-(-scale // steps) / scale:g} of "
+            f"{steps}, got {warmup} (one step, at the peak, is no warmup)"
         )
     if not warmup_end < stable_end < steps:
         raise ValueError(

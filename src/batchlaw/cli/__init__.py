@@ -9,13 +9,14 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from batchlaw._version import __version__
+from batchlaw.cli.help_text import HelpText
 
 app = App(
     name="batchlaw",
     help="Which updates of an SGD run deserve the samples?",
     version=__version__,
     help_format="markdown",
-    help_formatter="plain",
+    help_formatter=HelpText(),
     print_error=False,
     exit_on_error=False,
     result_action="return_value",

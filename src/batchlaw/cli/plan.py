@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -31,6 +34,17 @@ SAYS = {
     "constant_batch": "constant batch of the same sum",
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
 }
+
+# Options that functions name with an underscore.
+ARGUMENTS = (
+    "sequence_length",
+    "min_batch",
+    "max_batch",
+    "multiple_of",
+    "data_parallel",
+    "micro_batch",
+    "dataset_size",
+)
 
 
 def plan(
@@ -112,38 +126,45 @@ def plan(
         _check.choice("format", format_, FORMATS)
     gamma = rates.build()
     spectrum = _spectrum(problem, exponent, scale)
-    samples = samples_of_budget(budget, tokens, sequence_length)
+    if budget is None and tokens is None:
+        raise ValueError(
+            "a budget must be given: --budget SAMPLES, or --tokens N with --sequence-length N"
+        )
+    levels = noise if noise in (None, "model") else read_schedule(Path(noise), "noise")
     unit = _unit(multiple_of, data_parallel, micro_batch)
     rule: dict[str, Any] = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
-    made = make_plan(
-        gamma,
-        samples if tokens is None else tokens,
-        spectrum=spectrum,
-        noise=noise if noise in (None, "model") else read_schedule(Path(noise), "noise"),
-        stages=stages,
-        min_batch=min_batch,
-        max_batch=max_batch,
-        multiple_of=unit,
-        factor=2 if factor is None and format_ == "olmo" else factor,
-        unit="samples" if tokens is None else "tokens",
-        sequence_length=sequence_length,
-        sampling=sampling.replace("-", " "),
-        dataset_size=dataset_size,
-        replacement=replacement,
+    inputs = {
+        "rates": asdict(rates),
+        "problem": {k: str(v) if v == math.inf else v for k, v in asdict(problem).items()},
+        "exponent": exponent,
+        "scale": scale,
+        "sampling": sampling,
+        "dataset_size": dataset_size,
+        "noise": None if noise is None else Path(noise).name,
+        "replacement": replacement,
         **rule,
-        inputs={
-            "rates": asdict(rates),
-            "problem": {k: str(v) if v == math.inf else v for k, v in asdict(problem).items()},
-            "exponent": exponent,
-            "scale": scale,
-            "sampling": sampling,
-            "dataset_size": dataset_size,
-            "noise": None if noise is None else Path(noise).name,
-            "replacement": replacement,
+    }
+    with _options_named():
+        samples = samples_of_budget(budget, tokens, sequence_length)
+        made = make_plan(
+            gamma,
+            samples if tokens is None else tokens,
+            spectrum=spectrum,
+            noise=levels,
+            stages=stages,
+            min_batch=min_batch,
+            max_batch=max_batch,
+            multiple_of=unit,
+            factor=2 if factor is None and format_ == "olmo" else factor,
+            unit="samples" if tokens is None else "tokens",
+            sequence_length=sequence_length,
+            sampling=sampling.replace("-", " "),
+            dataset_size=dataset_size,
+            replacement=replacement,
             **rule,
-        },
-        seed=None if problem.problem is None else problem.used_seed,
-    )
+            inputs=inputs,
+            seed=None if problem.problem is None else problem.used_seed,
+        )
     if output_dir is not None:
         _write(OutputDirectory(output_dir), made)
     if format_ is not None:
@@ -155,6 +176,20 @@ def plan(
     return 0
 
 
+@contextmanager
+def _options_named() -> Iterator[None]:
+    """Errors that name an argument of a function name the option instead."""
+    try:
+        yield
+    except ValueError as error:
+        said = re.sub(
+            rf"\b({'|'.join(ARGUMENTS)})\b",
+            lambda found: "--" + found[0].replace("_", "-"),
+            str(error),
+        )
+        raise ValueError(said) from None
+
+
 def _print_export(
     made: Plan,
     format_: str,
@@ -162,13 +197,14 @@ def _print_export(
     data_parallel: int | None,
     micro_batch: int | None,
 ) -> None:
-    text = export(
-        made,
-        format_,
-        sequence_length=sequence_length,
-        data_parallel=data_parallel,
-        micro_batch=micro_batch,
-    )
+    with _options_named():
+        text = export(
+            made,
+            format_,
+            sequence_length=sequence_length,
+            data_parallel=data_parallel,
+            micro_batch=micro_batch,
+        )
     print(text, end="")
     if warning := rates_warning(text):
         print(f"batchlaw: {warning}", file=sys.stderr)

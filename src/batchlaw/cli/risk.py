@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -57,6 +58,10 @@ def risk(
         print(json.dumps(_document(result, rows, setting), indent=2))
     else:
         print(_report(result, rows, gamma))
+    if trajectory is not None:
+        written = f"trajectory.csv and trajectory.png in {trajectory}"
+        # JSON stays alone on stdout.
+        print(written, file=sys.stderr) if json_ else print(f"\n{written}")
     return 0
 
 

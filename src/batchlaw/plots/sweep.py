@@ -13,8 +13,9 @@ from batchlaw.plots.common import CYCLE, RC
 if TYPE_CHECKING:
     from batchlaw.sweep.curves import Curves
 
-# Values that span this factor are drawn on a logarithmic axis.
-WIDE = 20.0
+# Values that span this factor are drawn on a logarithmic axis; against logarithmic x a smaller
+# one is enough for y, since a power law is straight only where both are.
+WIDE, WIDE_ENOUGH = 10.0, 2.0
 # Entries of the legend in a column.
 COLUMN = 24
 MARKS = "os^Dv<>P"
@@ -40,12 +41,11 @@ def sweep_figure(curves: Curves) -> Figure:
                 capsize=2,
             )
         axes.set(xlabel=curves.x, ylabel=curves.y, title=curves.where)
-        for kind, values in (
-            ("x", [value for line in curves.lines for value in line.x]),
-            ("y", [value for line in curves.lines for value in line.y]),
-        ):
-            if min(values) > 0.0 and max(values) > WIDE * min(values):
-                getattr(axes, f"set_{kind}scale")("log")
+        if _spans(WIDE, [value for line in curves.lines for value in line.x]):
+            axes.set_xscale("log")
+        factor = WIDE if axes.get_xscale() == "linear" else WIDE_ENOUGH
+        if _spans(factor, [value for line in curves.lines for value in line.y]):
+            axes.set_yscale("log")
         entries: list[tuple[str, dict[str, Any]]] = []
         if curves.by is not None:
             entries += [(name, {"color": colour}) for name, colour in colours.items()]
@@ -60,6 +60,10 @@ def sweep_figure(curves: Curves) -> Figure:
                 ncols=1 + (len(entries) - 1) // COLUMN,
             )
     return figure
+
+
+def _spans(factor: float, values: list[float]) -> bool:
+    return min(values) > 0.0 and max(values) >= factor * min(values)
 
 
 def _markers(rests: list[str]) -> dict[str, str]:
