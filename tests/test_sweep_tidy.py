@@ -253,7 +253,7 @@ def test_the_legend_of_many_lines_is_beside_them(tmp_path):
 )
 def test_axes_are_logarithmic_over_a_decade_and_where_power_laws_are_straight(x, y, scales):
     line = Line(label="", rest="", x=x, y=y, errors=[])
-    (axes,) = plots.sweep_figure(Curves("x", "y", None, [line], joined=True)).axes
+    (axes,) = plots.sweep_figure(Curves("x", "y", None, "", [line], joined=True)).axes
     assert (axes.get_xscale(), axes.get_yscale()) == scales
 
 
