@@ -1,5 +1,7 @@
 """Sphinx: `make docs` builds docs/_build/html without a network, and any warning fails it."""
 
+from sphinx.util.inspect import TypeAliasForwardRef
+
 from batchlaw._version import __version__
 
 project = "batchlaw"
@@ -15,6 +17,13 @@ myst_heading_anchors = 3
 autodoc_typehints = "description"
 autodoc_typehints_description_target = "documented_params"
 autodoc_typehints_format = "short"
+# Names as the code writes them, in place of what they stand for.
+autodoc_type_aliases = {
+    name: name
+    for name in ("ArrayLike", "Batches", "Dataset", "Draw", "FloatArray", "IntArray", "Progress")
+}
+# Within a union Sphinx writes the alias' repr, "TypeAliasForwardRef('ArrayLike')".
+TypeAliasForwardRef.__repr__ = lambda self: self.name
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_ivar = True

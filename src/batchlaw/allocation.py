@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray, IntArray
@@ -61,7 +61,7 @@ def allocate(
     max_batch: int | None = None,
     multiple_of: int = 1,
     stages: int | None = None,
-) -> NDArray[np.int64] | FloatArray:
+) -> IntArray | FloatArray:
     """Share ``budget`` samples among the updates, B_t ~ sqrt(kappa_t) (paper, section 3.2).
 
     Parameters
@@ -76,8 +76,12 @@ def allocate(
         problem over real numbers (clipped square roots, the KKT solution); returns floats.
         "paper": the rounding of appendix L (the minimum each, the rest in proportion to
         sqrt(kappa_t), largest remainders), which is not optimal; for reproduction.
-    min_batch, max_batch, multiple_of
-        Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
+    min_batch
+        No batch below it.
+    max_batch
+        No batch above it.
+    multiple_of
+        Every batch is a multiple of it.
     stages
         At most so many constant stages (``stages.best_stages``, which also says how good the
         result is). The budget may then be underspent by less than ``multiple_of`` times the
@@ -108,7 +112,7 @@ def schedule_families(
 ) -> dict[str, IntArray]:
     """The four schedules that the paper compares, with the paper's rounding (appendix L).
 
-    ``oracle`` follows sqrt(kappa_t), ``constant`` 1, ``early_large_late_small`` J - t + 1
+    ``oracle`` follows sqrt(kappa_t), ``constant`` 1, ``early_large_late_small`` T - t + 1
     and ``early_small_late_large`` t. Where the budget is not a multiple of the steps, the
     extra samples of ``constant`` go to the earliest.
     """

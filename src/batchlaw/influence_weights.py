@@ -40,8 +40,12 @@ def influence(
         Step sizes gamma_t, each with gamma_t mu_1 < 2.
     multiplicity : (M,) array, optional
         n_j, how many directions share each eigenvalue.
-    momentum, nesterov, pytorch
-        beta, one number or one a step, and its form; see ``update_rules.update_rule``.
+    momentum
+        beta, one number or one a step, each in [0, 1).
+    nesterov
+        Whether it is Nesterov's, and not heavy ball (``update_rules.update_rule``).
+    pytorch
+        Whether momentum has PyTorch's form, a sum of gradients times the current rate.
     average : (T,) array, optional
         Weights on the iterates u_1..u_T (``tail_average``, ``ema``); None is the last one.
     """

@@ -155,23 +155,35 @@ def one_pass_law(
 ) -> Law:
     r"""Theorem 1: the one-pass dynamic-batch scaling law, with its conditions judged.
 
-    M^(1-b) + (gamma T)^((1-b)/a) + log T/(T B_eff) min{M, (gamma T/log T)^(1/a)}.
+    E R_M - sigma^2 is of the order of ::
+
+        M^(1-b) + (gamma T)^((1-b)/a) + log T/(T B_eff) min{M, (gamma T/log T)^(1/a)}
 
     Outside its hypotheses the terms are returned as well; the conditions say so. How a
     condition is judged is in ``bounds.Condition.verdict``.
 
     Parameters
     ----------
-    a, b, sketch
-        Exponents of spectrum and source, both above 1, and M (math.inf: no limit).
-    steps, peak, warmup, stable
-        The WSD schedule, as in ``wsd``.
+    a
+        Exponent of the spectrum, above 1.
+    b
+        Exponent of the source, above 1.
+    sketch
+        M (math.inf: no limit).
+    steps
+        T of the WSD schedule.
+    peak
+        gamma of the WSD schedule.
     batches
         One batch size (static: B_eff = B), or one a step.
     samples
         N, the sum of the batches; if given, it must agree.
     sigma
         Standard deviation of the label noise; 1, or the problem's.
+    warmup
+        End of the WSD schedule's warmup, as in ``wsd``.
+    stable
+        End of its stable phase, as in ``wsd``.
     problem
         Where B_eff and the traces come from, if not from the deterministic equivalent of a
         Gaussian sketch (``Problem.power_law_nodes``).
@@ -222,10 +234,12 @@ def multi_pass_law(
 ) -> Law:
     r"""Theorem 2: the multi-pass dynamic-batch scaling law, with its conditions judged.
 
-    M^(1-b) + (gamma L)^((1-b)/a) + (gamma L)^(1/a)/N
-    + rho_eff (log L/L) (gamma L/log L)^(1/a), the last one up to ``upper_factor``.
+    E R_M - sigma^2 is of the order of ::
 
-    Parameters are ``one_pass_law``'s, and:
+        M^(1-b) + (gamma L)^((1-b)/a) + (gamma L)^(1/a)/N
+        + rho_eff (log L/L) (gamma L/log L)^(1/a)
+
+    with the last term up to ``upper_factor``. Parameters are those of ``one_pass_law``, and:
 
     Parameters
     ----------

@@ -115,12 +115,20 @@ def optimal_batches(
         Step sizes gamma_t.
     budget
         sum_t B_t.
-    min_batch, max_batch
-        Every batch lies between these.
+    min_batch
+        No batch below it.
+    max_batch
+        No batch above it.
     integer
         False for real batch sizes, the continuous optimum itself.
-    momentum, nesterov, pytorch, average
-        As in ``one_pass_risk``; the variance is that of the readout.
+    momentum
+        beta, as in ``one_pass_risk``.
+    nesterov
+        As in ``one_pass_risk``.
+    pytorch
+        As in ``one_pass_risk``.
+    average
+        As in ``one_pass_risk``; the variance is that of the average.
     samples
         N, for multi-pass SGD on N samples: what is minimised is the expected fluctuation
         of ``expected_fluctuation_simple``, an approximation, for plain SGD. Batches without

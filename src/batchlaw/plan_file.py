@@ -52,8 +52,10 @@ class Plan:
         (last step, batch size in samples) of every stage, in order; see ``stages_of``.
     budget
         What was to be spent, in ``unit``; the stages may spend less, never more.
-    unit, sequence_length
-        "samples", or "tokens" with the tokens of one sample.
+    unit
+        "samples" or "tokens".
+    sequence_length
+        Tokens of one sample; needed where the unit is tokens.
     constraints
         Bounds that the stages obey.
     prediction
@@ -62,8 +64,10 @@ class Plan:
         Sentences: what the prediction takes for granted.
     inputs
         How the rates and the spectrum were given; anything that JSON can hold.
-    seed, version
-        Of the random draws, where there were any; of the batchlaw that made the plan.
+    seed
+        Of the random draws, where there were any.
+    version
+        Of the batchlaw that made the plan.
     """
 
     rates: FloatArray

@@ -79,20 +79,36 @@ def plan(
         problem's own, s2 + bias_t. The plan then follows sqrt(kappa_t noise_t).
     stages
         At most so many constant stages; None leaves every step free.
-    min_batch, max_batch, multiple_of
-        Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
+    min_batch
+        No batch below it.
+    max_batch
+        No batch above it.
+    multiple_of
+        Every batch is a multiple of it.
     factor
         Stages differ by powers of this, and a rise comes after whole batches of the new size,
         as OLMo-core needs it; a heuristic on top of the best stages.
-    sampling, dataset_size
-        "one pass", or how a dataset of that size is reused: "independent batches", or
-        "reshuffled epochs", for which no gain is quoted, because none is known.
+    unit
+        Of the budget: "samples" or "tokens".
+    sequence_length
+        Tokens of one sample; needed where the budget is in tokens.
+    sampling
+        "one pass", or how a dataset is reused: "independent batches", or "reshuffled epochs",
+        for which no gain is quoted, because none is known.
+    dataset_size
+        Samples of the dataset that is reused.
     replacement
         Independent batches are drawn with replacement.
-    momentum, nesterov, pytorch
-        As in ``influence``; for one pass and a ``Problem``.
-    inputs, seed
-        Kept in the plan: how rates and spectrum were given, and the seed of any draws.
+    momentum
+        One number, as in ``influence``; for one pass and a ``Problem``.
+    nesterov
+        As in ``influence``.
+    pytorch
+        As in ``influence``.
+    inputs
+        Kept in the plan: how rates and spectrum were given.
+    seed
+        Kept in the plan: the seed of any draws.
     """
     gamma = _check.vector("rates", rates)
     if not gamma.any():

@@ -193,8 +193,10 @@ class Problem:
 
         Parameters
         ----------
-        a, b : float
-            Exponents of the eigenvalues and of the target energies, both above 1.
+        a : float
+            Exponent of the eigenvalues, above 1.
+        b : float
+            Exponent of the target energies, above 1.
         sketch : int or math.inf
             M, up to 10^12.
         kind : "truncation" or "sketch"

@@ -17,7 +17,7 @@ DECAYS = ("exponential", "linear", "1-sqrt")
 
 
 def wsd_phases(steps: int, warmup: float | int = 0.1, stable: float | int = 0.5) -> tuple[int, int]:
-    """Last step of the warmup and last step of the stable phase, J_w and J_s.
+    """Last step of the warmup and last step of the stable phase, T_w and T_s.
 
     A float is a share of the steps, rounded down as in the paper's appendix L; an int is
     the step itself.
@@ -48,16 +48,23 @@ def wsd(
 ) -> FloatArray:
     r"""Warmup-stable-decay (paper, section 2).
 
-    gamma t / J_w up to J_w, gamma up to J_s, then the decay with x = (t - J_s)/(J - J_s):
-    exponential ``final**x`` (the paper's, with final = 1/J), linear
-    ``1 - (1 - final) x``, or 1-sqrt ``1 - (1 - final) sqrt(x)``.
+    gamma t / T_w up to T_w and gamma up to T_s. After that gamma times one of these, with
+    x = (t - T_s)/(T - T_s)::
+
+        exponential   final^x                   (the paper's, with final = 1/T)
+        linear        1 - (1 - final) x
+        1-sqrt        1 - (1 - final) sqrt(x)
 
     Parameters
     ----------
-    steps, peak
-        J and gamma.
-    warmup, stable
-        Ends of the two phases: a share of the steps (float) or a step (int).
+    steps
+        T, the number of updates.
+    peak
+        gamma, the highest rate.
+    warmup
+        T_w, the last step of the warmup: a share of the steps (float) or a step (int).
+    stable
+        T_s, the last step of the stable phase: a share of the steps or a step, too.
     decay
         "exponential", "linear" or "1-sqrt".
     final

@@ -21,8 +21,10 @@ class Risk:
 
     Attributes
     ----------
-    procedure, method
-        Which procedure, and how the numbers were computed.
+    procedure
+        Which procedure the risk is of.
+    method
+        How the numbers were computed.
     irreducible
         sigma^2.
     approximation
@@ -32,8 +34,10 @@ class Risk:
     variance
         Of the final iterate around its mean (one pass), or of gradient descent over the
         label noise (multi-pass).
-    variance_noise, variance_covariance
-        The variance's two sources, where the solver separates them (appendix F).
+    variance_noise
+        The variance from the residuals of the labels, where the solver separates it (appendix F).
+    variance_covariance
+        The rest of the variance, from the fluctuation of a batch's covariance.
     fluctuation
         Of the final iterate around gradient descent on the same data (multi-pass).
     cross
@@ -65,12 +69,12 @@ class Risk:
 
     @property
     def excess(self) -> float | FloatArray:
-        """Risk above the best predictor of the sketched model: all but the noise floor."""
+        """Risk above the best predictor of the sketched model, all but the noise floor."""
         return self.bias + self.variance + self.fluctuation + self.cross
 
     @property
     def total(self) -> float | FloatArray:
-        """E R_M(u): everything, the irreducible part included."""
+        """Everything, the irreducible part included, which is E R_M(u)."""
         return self.irreducible + self.approximation + self.excess
 
     def standard_error(self, term: str) -> float | FloatArray:

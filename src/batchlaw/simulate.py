@@ -51,10 +51,16 @@ def simulate_one_pass(
 
     Parameters
     ----------
-    problem, rates, batches
-        As for ``one_pass_risk``; batches are whole numbers.
-    repetitions, seed
-        R >= 3 independent datasets; the seed fixes all of them.
+    problem
+        What is learned, and the law of its samples.
+    rates : (T,) array
+        Step sizes gamma_t.
+    batches : (T,) or (S, T) array
+        Batch sizes B_t, whole numbers.
+    repetitions
+        Independent datasets, at least 3.
+    seed
+        Fixes the samples of all repetitions.
     samples
         When given, every schedule must sum to it.
     draw

@@ -28,7 +28,7 @@ def one_pass_risk(
     r"""Exact expected risk of one-pass batch SGD, in O(T M) a schedule.
 
     For Gaussian features only the diagonals of the second moments matter. With
-    h = (1 - gamma mu)^2, e = gamma^2/B and D x = mu^2 x + mu (mu . x), per step
+    h = (1 - gamma mu)^2, e = gamma^2/B and D x = mu^2 x + mu (mu . x), per step::
 
         C_noise <- h C_noise + e (D C_noise + s2 mu)
         C_cov   <- h C_cov   + e D (C_cov + m^2)
@@ -45,8 +45,12 @@ def one_pass_risk(
         Step sizes gamma_t.
     batches : (T,) or (S, T) array
         Batch sizes B_t.
-    momentum, nesterov, pytorch
-        beta, one number or one a step, and its form; see ``update_rules.update_rule``.
+    momentum
+        beta, one number or one a step, each in [0, 1).
+    nesterov
+        Whether it is Nesterov's, and not heavy ball (``update_rules.update_rule``).
+    pytorch
+        Whether momentum has PyTorch's form, a sum of gradients times the current rate.
     average : (T,) array, optional
         Weights on the iterates u_1..u_T; what they lack to 1 stays on u_0. None: u_T.
     trajectory

@@ -51,7 +51,7 @@ class PlanRates(LRScheduler):
 
     @property
     def updates(self) -> int:
-        """Updates done: the next one runs at ``rates[updates]``."""
+        """Updates done; the next one runs at ``rates[updates]``."""
         return int(self.last_epoch)
 
     def get_lr(self) -> list[float | Tensor]:

@@ -41,8 +41,10 @@ class PlanSampler(Sampler[list[int]]):
         uniform subset) or "with replacement".
     max_micro_batch
         Samples that a rank takes at once; an update with more is cut into several.
-    rank, world_size
-        Of this process; by default those of torch.distributed where it is initialised.
+    rank
+        Of this process; by default that of torch.distributed where it is initialised.
+    world_size
+        Number of ranks; by default that of torch.distributed where it is initialised.
     allow_unused
         For one pass: whether the plan may leave samples of the dataset unused.
     """

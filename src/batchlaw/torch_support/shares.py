@@ -18,9 +18,10 @@ class MicroBatch(NamedTuple):
 
     Attributes
     ----------
-    part, parts
-        Which of the update's micro-batches it is, from 1, and how many there are: the same on
-        every rank.
+    part
+        Which of the update's micro-batches it is, from 1.
+    parts
+        How many micro-batches the update has, the same on every rank.
     size
         Its samples on this rank.
     weight
