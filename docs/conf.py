@@ -32,6 +32,7 @@ autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 nitpicky = False
+highlight_language = "text"
 html_static_path = ["_static"]
 html_css_files = ["tables.css"]
 
