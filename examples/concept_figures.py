@@ -15,6 +15,7 @@ from batchlaw import plots
 
 STEPS, PEAK, BUDGET = 512, 0.05, 4096
 BUDGETS = (1024, 1536, 2048, 3072, 4096, 6144, 8192)
+TICKS = (0.05, 0.1, 0.2, 0.5)
 # The law's at a = 2, b = 1.5: (1 - b)/a, and 1/a - 1.
 EXPONENTS = {"bias": -0.25, "noise": -0.5}
 
@@ -72,7 +73,9 @@ def main(folder: Path) -> None:
     slopes = np.concatenate([variance / summary for summary, variance in collapse.values()])
     off = np.abs(slopes / np.exp(np.log(slopes).mean()) - 1.0).max()
     print(f"no point is more than {off:.1%} off the line")
-    plots.save(plots.collapse_concept(collapse), folder / "concept_collapse.png")
+    figure = plots.collapse_concept(collapse)
+    figure.axes[0].set_xticks(TICKS, labels=[f"{tick:g}" for tick in TICKS])
+    plots.save(figure, folder / "concept_collapse.png")
 
     horizons = horizon_data()
     middle = np.abs(horizons["steps"] - 10**4).argmin()

@@ -22,17 +22,22 @@ class Part:
     line: int
 
     @property
+    def lines(self) -> list[str]:
+        """Its lines, with a command that goes on after a backslash in one."""
+        return self.text.replace("\\\n", " ").splitlines()
+
+    @property
     def commands(self) -> list[list[str]]:
         """Its command lines in words, without comments."""
         if self.language not in ("", "text"):
             return []
-        found = (_COMMAND.fullmatch(line) for line in self.text.splitlines())
+        found = (_COMMAND.fullmatch(line) for line in self.lines)
         return [shlex.split(match[1], comments=True) for match in found if match]
 
     @property
     def shown(self) -> list[str]:
         """The lines that a block with "$ command" shows as its output; "..." leaves some out."""
-        first, *rest = self.text.splitlines()
+        first, *rest = self.lines
         if not first.startswith("$ "):
             return []
         return [line.rstrip() for line in rest if line.strip() not in ("", "...")]

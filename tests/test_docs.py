@@ -83,7 +83,7 @@ def test_every_function_of_the_bounds_table_exists():
     lines = (ROOT / "docs" / "bounds.md").read_text().splitlines()
     rows = [line.split("|")[2] for line in lines if line.startswith("|") and "`test_" in line]
     assert len(rows) > 30
-    for name in re.findall(r"`(\w+)`", " ".join(rows)):
+    for name in re.findall(r"`((?!test_)\w+)`", " ".join(rows)):
         assert callable(getattr(bounds, name)), name
 
 

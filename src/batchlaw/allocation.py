@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from batchlaw import _check
 from batchlaw._check import Batches, FloatArray, IntArray
@@ -61,7 +61,7 @@ def allocate(
     max_batch: int | None = None,
     multiple_of: int = 1,
     stages: int | None = None,
-) -> NDArray[np.int64] | FloatArray:
+) -> IntArray | FloatArray:
     """Share ``budget`` samples among the updates, B_t ~ sqrt(kappa_t) (paper, section 3.2).
 
     Parameters

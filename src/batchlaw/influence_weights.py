@@ -43,7 +43,7 @@ def influence(
     momentum
         beta, one number or one a step, each in [0, 1).
     nesterov
-        Whether gradients are taken ahead, at e + beta d (``update_rules.update_rule``).
+        Whether it is Nesterov's, and not heavy ball (``update_rules.update_rule``).
     pytorch
         Whether momentum has PyTorch's form, a sum of gradients times the current rate.
     average : (T,) array, optional

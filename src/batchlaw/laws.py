@@ -155,7 +155,7 @@ def one_pass_law(
 ) -> Law:
     r"""Theorem 1: the one-pass dynamic-batch scaling law, with its conditions judged.
 
-    The excess over sigma^2 is of the order of ::
+    E R_M - sigma^2 is of the order of ::
 
         M^(1-b) + (gamma T)^((1-b)/a) + log T/(T B_eff) min{M, (gamma T/log T)^(1/a)}
 
@@ -234,7 +234,7 @@ def multi_pass_law(
 ) -> Law:
     r"""Theorem 2: the multi-pass dynamic-batch scaling law, with its conditions judged.
 
-    The excess over sigma^2 is of the order of ::
+    E R_M - sigma^2 is of the order of ::
 
         M^(1-b) + (gamma L)^((1-b)/a) + (gamma L)^(1/a)/N
         + rho_eff (log L/L) (gamma L/log L)^(1/a)

@@ -35,9 +35,9 @@ class Risk:
         Of the final iterate around its mean (one pass), or of gradient descent over the
         label noise (multi-pass).
     variance_noise
-        The variance's share from label noise, where the solver separates it (appendix F).
+        The variance from the residuals of the labels, where the solver separates it (appendix F).
     variance_covariance
-        The rest of the variance, from the random covariance of a batch.
+        The rest of the variance, from the fluctuation of a batch's covariance.
     fluctuation
         Of the final iterate around gradient descent on the same data (multi-pass).
     cross
