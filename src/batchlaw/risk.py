@@ -16,7 +16,8 @@ TERMS = ("bias", "variance", "fluctuation", "cross")
 class Risk:
     """Expected population risk of a final iterate, in parts that add up (paper, proposition 1).
 
-    Each part is a number, or an array with one entry a schedule where many were scored.
+    Each part is a number, or an array with one entry a schedule where many were scored; of a
+    trajectory it has a last axis of updates.
     A simulated risk also knows its standard errors; an exact one has none.
 
     Attributes

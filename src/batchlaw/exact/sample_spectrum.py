@@ -38,7 +38,7 @@ GROWTH = 4.0
 # Points of the contour for each unit of 1/width.
 DENSITY = 18.0
 # Of a contour that short runs would let pass far from the spectrum: its rule would have too few
-# points for what grows outside of it (3e-6 off at a width of 0.9, below 1e-10 up to this one).
+# points for what grows outside of it (3e-6 off at a width of 0.9, 3e-9 at most up to this one).
 LARGEST_WIDTH = 0.5
 
 
