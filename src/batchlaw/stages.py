@@ -348,34 +348,18 @@ def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
 
 def _improve(task: _Task, ends: IntArray, loss: float) -> IntArray:
     """Move one boundary at a time, by shrinking jumps, while the objective falls."""
-    best = task.objective(ends)
-    reach = 1 << int(np.diff(ends, prepend=0).max()).bit_length() - 1
-    near = NEAR if task.kappa.size <= EXACT_STEPS else 1
-    left = WORK // ends.size
-    for _ in range(PASSES):
-        before = best
-        for i in range(ends.size - 1):
-            jump = reach
-            while jump and left > 0:
-                trials = list(_moved(ends, i, jump))
-                values = [task.objective(trial) for trial in trials]
-                left -= len(trials)
-                if values and min(values) < best * (1.0 - PRECISION):
-                    best = min(values)
-                    ends = trials[values.index(best)]
-                else:
-                    jump = jump // 2 if jump > near else jump - 1
-        if before - best <= max(WORTH, WORTH_SHARE * loss) * before:
-            break
-    return ends
-
-
-def _moved(ends: IntArray, i: int, jump: int) -> Iterator[IntArray]:
-    """Boundary i one jump earlier and one later, where its neighbours leave room."""
-    first = ends[i - 1] if i else 0
-    for place in (ends[i] - jump, ends[i] + jump):
-        if first < place < ends[i + 1]:
-            yield np.concatenate([ends[:i], [place], ends[i + 1 :]])
+    found = kernels.improve_ends(
+        task.sums,
+        ends,
+        (task.budget, task.low, task.high, task.whole, NODES),
+        1 << int(np.diff(ends, prepend=0).max()).bit_length() - 1,
+        NEAR if task.kappa.size <= EXACT_STEPS else 1,
+        WORK // ends.size,
+        PASSES,
+        PRECISION,
+        max(WORTH, WORTH_SHARE * loss),
+    )
+    return np.asarray(found)
 
 
 def _all_ends(steps: int, count: int) -> Iterator[IntArray]:

@@ -333,3 +333,41 @@ def stages_objective(sums, ends, budget, low, high, whole, nodes):  # type: igno
     for s in range(ends.size):
         total += mass[s] / sizes[s]
     return total
+
+
+@njit(nogil=True, cache=True)
+def improve_ends(sums, ends, rules, reach, near, trials, passes, precision, worth):  # type: ignore[no-untyped-def]
+    """Boundaries moved one at a time, by jumps that shrink from ``reach``, while they improve.
+
+    At most about ``trials`` objectives are computed (``rules`` are their other arguments). Jumps
+    are halved down to ``near`` and then shrink by one; passes end when one brings less than the
+    share ``worth``.
+    """
+    ends = ends.copy()
+    best = stages_objective(sums, ends, *rules)
+    for _ in range(passes):
+        before = best
+        for i in range(ends.size - 1):
+            jump = reach
+            while jump > 0 and trials > 0:
+                here = ends[i]
+                first = ends[i - 1] if i > 0 else 0
+                place = here
+                lowest = np.inf
+                for trial in (here - jump, here + jump):
+                    if first < trial < ends[i + 1]:
+                        ends[i] = trial
+                        value = stages_objective(sums, ends, *rules)
+                        trials -= 1
+                        if value < lowest:
+                            lowest = value
+                            place = trial
+                if lowest < best * (1.0 - precision):
+                    best = lowest
+                    ends[i] = place
+                else:
+                    ends[i] = here
+                    jump = jump // 2 if jump > near else jump - 1
+        if before - best <= worth * before:
+            break
+    return ends
