@@ -106,8 +106,11 @@ def until(condition, what):
 
 def children(pid):
     """Processes that any thread of a process started."""
-    lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(word) for path in lists for word in path.read_text().split()]
+    found = []
+    for path in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
+            found += [int(word) for word in path.read_text().split()]
+    return found
 
 
 def alive(pid):

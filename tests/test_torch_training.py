@@ -24,7 +24,7 @@ def train(launcher, *arguments):
         [*launcher, str(SCRIPT), *map(str, arguments)],
         capture_output=True,
         text=True,
-        timeout=90,
+        timeout=300,
         env=os.environ | LOOPBACK,
     )
 

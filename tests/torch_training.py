@@ -93,7 +93,7 @@ if __name__ == "__main__":
     given = parser.parse_args()
     torch.set_num_threads(1)
     if "RANK" in os.environ:
-        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=30))
+        dist.init_process_group("gloo", timeout=datetime.timedelta(seconds=120))
     for folder in given.folders:
         train(folder, given.dropout, given.kill_in if folder == given.folders[-1] else None)
     if dist.is_initialized():
