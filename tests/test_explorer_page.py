@@ -509,7 +509,8 @@ def test_a_refused_score_is_forgiven_with_the_next_and_with_the_drawing(page, ad
     chart = page.locator("#batches-chart")
     for mend in (lambda: chart.press("ArrowUp"), lambda: page.click("#clear-drawing")):
         chart.press("ArrowUp")
-        expect(error).to_have_text("no")
+        expect(error).to_be_visible()
+        assert error.inner_text() == "no"
         page.unroute("**/api/score")
         mend()
         expect(error).to_be_hidden()
