@@ -1,6 +1,5 @@
 """Debian's Chromium, which `make test` installs where it may."""
 
-import asyncio
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
@@ -15,7 +14,7 @@ needs_chromium = pytest.mark.skipif(
 )
 
 
-def run_apart(coroutine):
-    """Its result from a loop in a thread: the browser of other tests has one in this thread."""
+def apart(work, *arguments):
+    """Done in a thread of its own: the browser of other tests has an event loop in this one."""
     with ThreadPoolExecutor(1) as threads:
-        return threads.submit(asyncio.run, coroutine).result()
+        return threads.submit(work, *arguments).result()

@@ -20,7 +20,7 @@ from batchlaw.app.setting import MOST_WORK, Setting
 from batchlaw.app.view import POINTS
 from batchlaw.export import FORMATS, export, rates_warning
 from batchlaw.plan_file import Plan
-from browser import run_apart
+from browser import apart
 
 PAPER = bl.Problem.paper()
 
@@ -307,7 +307,7 @@ def test_a_body_that_does_not_come_is_given_up(monkeypatch):
     headers = [(b"host", b"127.0.0.1"), (b"content-length", b"9")]
     scope = {"type": "http", "method": "POST", "path": "/api/view", "headers": headers}
     scope |= {"scheme": "http", "query_string": b"", "http_version": "1.1", "app": None}
-    run_apart(asyncio.wait_for(make_app()(scope, never, send), 30.0))
+    apart(asyncio.run, asyncio.wait_for(make_app()(scope, never, send), 30.0))
     assert said[0]["status"] == 400
 
 
@@ -418,7 +418,7 @@ def test_a_request_whose_client_has_gone_is_not_computed():
             await gone
         return done, refused.value.status_code
 
-    assert run_apart(all_of_them()) == (["there"], 499)
+    assert apart(asyncio.run, all_of_them()) == (["there"], 499)
 
 
 def test_too_many_waiting_requests_are_refused(monkeypatch):
