@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 
 import batchlaw as bl
-from batchlaw import procedures
-from batchlaw.allocation import fluctuation_factors
-from batchlaw.cli.table import text_table
-from batchlaw.exact.fluctuation import first_order_weights, fluctuation_given_dataset
-from batchlaw.exact.reshuffling import reshuffling_first_order
+from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.faces.cli.table import text_table
+from batchlaw.risk.given_dataset import first_order_weights, fluctuation_given_dataset
+from batchlaw.risk.reshuffling import reshuffling_first_order
+from batchlaw.risk.result import runs as procedures
 
 N = L = 512
 

@@ -13,8 +13,8 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw import bounds
-from batchlaw.problem import _paper_draws
-from batchlaw.spectrum import power_law
+from batchlaw.model.power_law import power_law
+from batchlaw.model.problem import _paper_draws
 
 A, B, DIM, M, N, T, L, GAMMA = 2.0, 1.5, 10_000, 64, 512, 64, 512, 0.05
 BUDGET = 4096

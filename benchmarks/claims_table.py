@@ -51,7 +51,9 @@ def main() -> None:
             said += f"; {measured(confirmed)}"
         else:
             said = f"{len(cases)} named, none fitted"
-        print(f"| {claim} ({where}) | `batchlaw.verify.{module}.tasks` | `{TEST}` | {said} |")
+        print(
+            f"| {claim} ({where}) | `batchlaw.evidence.claims.{module}.tasks` | `{TEST}` | {said} |"
+        )
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 
 import batchlaw as bl
-from batchlaw.cli.table import text_table
-from batchlaw.verify.outside.rates import SHAPES, noise_left
+from batchlaw.evidence.claims.outside.rates import SHAPES, noise_left
+from batchlaw.faces.cli.table import text_table
 
 STEPS = 10**6
 

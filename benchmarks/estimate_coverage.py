@@ -1,4 +1,4 @@
-"""How often the band of batchlaw.estimate covers the truth, for docs/estimate.md.
+"""How often the band of batchlaw.from_data covers the truth, for docs/estimate.md.
 
 .venv/bin/python benchmarks/estimate_coverage.py [datasets]
 """
@@ -13,8 +13,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.cli.table import text_table
-from batchlaw.estimate import influence_band
+from batchlaw.faces.cli.table import text_table
+from batchlaw.from_data import influence_band
 
 PAPER = bl.Problem.paper().eigenvalues
 SPECTRA = {

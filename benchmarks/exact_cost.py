@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.cli.table import text_table
-from batchlaw.exact.fluctuation import fluctuation_given_dataset
-from batchlaw.paper.setting import GRAD_BUDGETS
+from batchlaw.evidence.paper.experiment import GRAD_BUDGETS
+from batchlaw.faces.cli.table import text_table
+from batchlaw.risk.given_dataset import fluctuation_given_dataset
 
 ACCURACY = 1e-3
 

@@ -16,7 +16,7 @@ from statistics import median
 
 from playwright.sync_api import Page, expect, sync_playwright
 
-from batchlaw.cli.table import text_table
+from batchlaw.faces.cli.table import text_table
 from explorer_server import explorer
 
 CASES = {

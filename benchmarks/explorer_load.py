@@ -20,7 +20,7 @@ from typing import Any
 
 import httpx2
 
-from batchlaw.cli.table import text_table
+from batchlaw.faces.cli.table import text_table
 from explorer_server import Server, explorer
 
 CLIENTS, SECONDS = 50, 30.0

@@ -16,8 +16,7 @@ import time
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.fit import fit_slope
-from batchlaw.verify.setting import (
+from batchlaw.evidence.claims.settings import (
     DECADE,
     FULL,
     PAIRS,
@@ -26,6 +25,7 @@ from batchlaw.verify.setting import (
     step_grid,
     wide_problem,
 )
+from batchlaw.from_data.slopes import fit_slope
 
 STEPS, DIRECTIONS, REPETITIONS = 10**4, 1000, 200
 SLOPE_ERROR = 0.01

@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.allocation import fluctuation_factors
-from batchlaw.exact.expected_simple import expected_fluctuation_simple
-from batchlaw.exact.mean_field import (
+from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.risk.mean_field import (
     LARGEST_GROWTH,
     expected_risk_mean_field,
     outlier_growth,
 )
+from batchlaw.risk.simple_recursion import expected_fluctuation_simple
 
 STORE = Path(__file__).with_suffix(".csv")
 SCHEDULES = ("oracle", "constant", "early", "late")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 
 import batchlaw as bl
-from batchlaw.cli.table import text_table
+from batchlaw.faces.cli.table import text_table
 
 CASES = (
     ("8 stages", {"stages": 8}),

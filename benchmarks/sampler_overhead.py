@@ -16,7 +16,7 @@ from statistics import median, quantiles
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
 
-from batchlaw.cli.table import text_table
+from batchlaw.faces.cli.table import text_table
 from batchlaw.torch_support import PlanSampler
 
 RUNS = 20

@@ -20,9 +20,9 @@ import numba
 import numpy as np
 
 import batchlaw as bl
-from batchlaw._kernels.common import aligned_zeros
-from batchlaw.cli.table import text_table
-from batchlaw.paper.setting import GRAD_BUDGETS, ONE_PASS_N
+from batchlaw._base.kernels.common import aligned_zeros
+from batchlaw.evidence.paper.experiment import GRAD_BUDGETS, ONE_PASS_N
+from batchlaw.faces.cli.table import text_table
 from numpy_port import Port, gradient_descent, multi_pass_sweep, one_pass_sweep, timed
 
 REPETITIONS, PORT_REPETITIONS, ROUNDS = 300, 10, 5

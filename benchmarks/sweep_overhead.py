@@ -18,13 +18,13 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from batchlaw.cli.table import text_table
-from batchlaw.sweep.cell import solve
-from batchlaw.sweep.dask_workers import dask_workers
-from batchlaw.sweep.execute import execute
-from batchlaw.sweep.store import Store
-from batchlaw.sweep.tidy import export
-from batchlaw.sweep.workers import Workers, worker_processes, worker_threads
+from batchlaw.evidence.sweep.cell import solve
+from batchlaw.evidence.sweep.tidy import export
+from batchlaw.faces.cli.table import text_table
+from batchlaw.jobs.dask_workers import dask_workers
+from batchlaw.jobs.execution import execute
+from batchlaw.jobs.store import Store
+from batchlaw.jobs.workers import Workers, worker_processes, worker_threads
 
 CELLS = 20_000
 ROUNDS = 5

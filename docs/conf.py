@@ -6,7 +6,7 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.inspect import TypeAliasForwardRef
 
-from batchlaw._version import __version__
+from batchlaw._base.version import __version__
 
 project = "batchlaw"
 author = "the batchlaw developers"

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import batchlaw as bl
 from batchlaw import plots
-from batchlaw.baselines import compare
-from batchlaw.cli.table import text_table
-from batchlaw.joint import CostModel, best_horizon, best_horizon_and_peak, frontier
+from batchlaw.design.comparison import compare
+from batchlaw.design.run_length import CostModel, best_horizon, best_horizon_and_peak, frontier
+from batchlaw.faces.cli.table import text_table
 
 SAMPLES, UPDATES = 4096, 512
 

@@ -14,9 +14,9 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw import plots
-from batchlaw.cli.table import text_table
-from batchlaw.estimate import plug_in_regret
-from batchlaw.estimate.regret import METHODS
+from batchlaw.faces.cli.table import text_table
+from batchlaw.from_data import plug_in_regret
+from batchlaw.from_data.regret import METHODS
 
 SPECTRA = {
     "the paper's": bl.Problem.paper().eigenvalues,

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 import batchlaw as bl
-from batchlaw.model_influence import adam_influence
-from batchlaw.study.data import ALPHABET, python_sources
+from batchlaw.evidence.study.data import ALPHABET, python_sources
+from batchlaw.influences.adaptive import adam_influence
 from batchlaw.torch_support import PlanRates, PlanSampler
 from batchlaw.torch_support.small_models import TrainingTask, text_task
 from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum

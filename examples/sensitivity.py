@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 import batchlaw as bl
-from batchlaw.cli.table import text_table
-from batchlaw.model_influence import adam_influence
-from batchlaw.rates import wsd_phases
+from batchlaw.faces.cli.table import text_table
+from batchlaw.influences.adaptive import adam_influence
+from batchlaw.schedule.rates import wsd_phases
 from batchlaw.torch_support.sensitivity import measured_sensitivity
 from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
 

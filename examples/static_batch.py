@@ -13,8 +13,7 @@ from pathlib import Path
 
 import batchlaw as bl
 from batchlaw import plots
-from batchlaw.cli.table import text_table
-from batchlaw.static_batch import (
+from batchlaw.design.constant_batch import (
     best_batch,
     by_law,
     exact,
@@ -23,6 +22,7 @@ from batchlaw.static_batch import (
     largest_harmless_batch,
     saturation,
 )
+from batchlaw.faces.cli.table import text_table
 
 SKETCH, PEAK, SHARE = 10**6, 0.05, 0.1
 EXPONENTS = ((2.0, 1.5), (1.5, 1.2), (1.5, 2.0), (1.5, 2.2), (2.0, 2.5))

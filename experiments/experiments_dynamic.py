@@ -9,7 +9,7 @@ def run() -> int:
     root = Path(__file__).resolve().parent.parent
     environment = root / ".venv"
     try:
-        from batchlaw.cli import main
+        from batchlaw.faces.cli import main
     except ModuleNotFoundError as error:
         python = environment / "bin" / "python"
         if Path(sys.prefix) == environment or not python.exists():

@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from batchlaw.sweep.store import Store
+from batchlaw.jobs.store import Store
 
 # A worker imports this file too: what the prelude changes is changed there as well.
 DRIVER = """
@@ -12,8 +12,8 @@ import os
 import signal
 import sys
 
-from batchlaw.cli import main
-from batchlaw.sweep.store import Store
+from batchlaw.faces.cli import main
+from batchlaw.jobs.store import Store
 
 {prelude}
 

@@ -26,9 +26,9 @@ from pathlib import Path
 package = types.ModuleType("batchlaw")
 package.__path__ = [sys.argv[1]]
 sys.modules["batchlaw"] = package
-from batchlaw.sweep import execute
-from batchlaw.sweep.store import Store
-from batchlaw.sweep.workers import Workers
+from batchlaw.evidence.sweep import execute
+from batchlaw.jobs.store import Store
+from batchlaw.jobs.workers import Workers
 import logged_cells
 
 execute.TASK = 0.004
@@ -75,7 +75,9 @@ def environment(**more):
 
 def command(*arguments, before="", **options):
     """``batchlaw sweep`` in a process of its own, after some code."""
-    code = f"import sys; {before}\nfrom batchlaw.cli import main\nif __name__ == '__main__':\n"
+    code = (
+        f"import sys; {before}\nfrom batchlaw.faces.cli import main\nif __name__ == '__main__':\n"
+    )
     code += "    sys.exit(main(['sweep', *sys.argv[1:]]))"
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],

@@ -12,8 +12,8 @@ from dask.distributed import SSHCluster
 
 import batchlaw as bl
 from batchlaw import torch_support
-from batchlaw.cli import app, main
-from batchlaw.verify.run import FAMILIES
+from batchlaw.evidence.claims.run import FAMILIES
+from batchlaw.faces.cli import app, main
 from pages import PAGES, ROOT, inline_commands, inline_options, parts
 
 NUMBER = r"-?\d+\.\d+"

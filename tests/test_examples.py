@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from batchlaw.cli import main
-from batchlaw.sweep.store import Store
+from batchlaw.faces.cli import main
+from batchlaw.jobs.store import Store
 from browser import needs_chromium
 from pages import ROOT
 

@@ -4,28 +4,41 @@
 every update; influence gives batch sizes; solvers and simulators give their risk.
 """
 
-from batchlaw._version import __version__
-from batchlaw.allocation import (
+from importlib import import_module as _import_module
+from types import ModuleType as _ModuleType
+
+from batchlaw._base.version import __version__
+from batchlaw.batches.allocation import (
     allocate,
     effective_batch,
     effective_fluctuation,
     schedule_families,
 )
-from batchlaw.exact.multi_pass import gradient_descent_risk, multi_pass_risk
-from batchlaw.exact.one_pass import one_pass_risk
-from batchlaw.influence_weights import influence, influence_proxy
-from batchlaw.laws import multi_pass_law, one_pass_law
-from batchlaw.optimize import optimal_batches
-from batchlaw.plan_file import Plan
-from batchlaw.planner import plan
-from batchlaw.problem import Problem
-from batchlaw.rates import constant, cosine, linear, polynomial, step, wsd
-from batchlaw.risk import Risk
-from batchlaw.simulate import (
+from batchlaw.design.optimum import optimal_batches
+from batchlaw.influences.weights import influence, influence_proxy
+from batchlaw.model.problem import Problem
+from batchlaw.plans.plan import Plan
+from batchlaw.plans.planner import plan
+from batchlaw.risk.multi_pass import gradient_descent_risk, multi_pass_risk
+from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.risk.result import Risk
+from batchlaw.risk.simulate import (
     simulate_gradient_descent,
     simulate_multi_pass,
     simulate_one_pass,
 )
+from batchlaw.schedule.rates import constant, cosine, linear, polynomial, step, wsd
+from batchlaw.theory.laws import multi_pass_law, one_pass_law
+
+# Public submodules, loaded at their first use: name -> where it lives.
+_SUBMODULES = {
+    "bounds": "batchlaw.theory.bounds",
+    "design": "batchlaw.design",
+    "estimate": "batchlaw.from_data",
+    "plots": "batchlaw.plots",
+    "torch_support": "batchlaw.torch_support",
+    "trainers": "batchlaw.plans.trainers",
+}
 
 __all__ = [
     "Plan",
@@ -55,3 +68,13 @@ __all__ = [
     "step",
     "wsd",
 ]
+
+
+def __getattr__(name: str) -> _ModuleType:
+    if name not in _SUBMODULES:
+        raise AttributeError(f"module 'batchlaw' has no attribute {name!r}")
+    return _import_module(_SUBMODULES[name])
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_SUBMODULES])

@@ -2,6 +2,6 @@
 
 import sys
 
-from batchlaw.cli import main
+from batchlaw.faces.cli import main
 
 sys.exit(main())

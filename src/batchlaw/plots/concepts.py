@@ -9,7 +9,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from batchlaw._check import FloatArray
+from batchlaw._base.checks import FloatArray
 from batchlaw.plots.common import CYCLE, INFLUENCE, RATE, RC, STYLES
 
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullFormatter
 from batchlaw.plots.common import CYCLE, RC
 
 if TYPE_CHECKING:
-    from batchlaw.estimate import Regret
+    from batchlaw.from_data import Regret
 
 
 def regret_figure(

@@ -14,9 +14,9 @@ from matplotlib.patches import Rectangle
 from batchlaw.plots.common import INFLUENCE, RATE, RC, ROOT, STYLES
 
 if TYPE_CHECKING:
-    from batchlaw.baselines import Compared
-    from batchlaw.joint import Choice
-    from batchlaw.static_batch import Curve, Saturation
+    from batchlaw.design.comparison import Compared
+    from batchlaw.design.constant_batch import Curve, Saturation
+    from batchlaw.design.run_length import Choice
 
 
 def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], noise: str) -> Figure:

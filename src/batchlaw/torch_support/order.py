@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import NDArray
 
-from batchlaw._check import IntArray
+from batchlaw._base.checks import IntArray
 
 SAMPLINGS = ("one pass", "reshuffled epochs", "independent batches", "with replacement")
 # Even rounds move along one side of the grid, odd ones along the other.

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
-from batchlaw import _check
-from batchlaw.plan_file import Plan
+from batchlaw._base import checks
+from batchlaw.plans.plan import Plan
 from batchlaw.torch_support.plan_sampler import PlanSampler, digest
 
 
@@ -42,7 +42,7 @@ class PlanRates(LRScheduler):
         sampler: PlanSampler | None = None,
         scales: Sequence[float] | None = None,
     ) -> None:
-        self.rates = _check.vector("rates", plan.rates if isinstance(plan, Plan) else plan)
+        self.rates = checks.vector("rates", plan.rates if isinstance(plan, Plan) else plan)
         self.scales = _check_scales(optimizer, scales)
         if sampler is not None:
             _refuse_another_plan(plan, self.rates.size, sampler)
@@ -86,7 +86,7 @@ class PlanRates(LRScheduler):
                 raise ValueError(
                     f"state must have the same {name}: {value}, got {state_dict[name]}"
                 )
-        updates = _check.count("updates of the state", state_dict["updates"], minimum=0)
+        updates = checks.count("updates of the state", state_dict["updates"], minimum=0)
         if updates > self.rates.size:
             raise ValueError(f"updates must be at most {self.rates.size}, got {updates}")
         self._refuse_more_groups()
@@ -130,7 +130,7 @@ def _check_scales(optimizer: Optimizer, scales: Sequence[float] | None) -> tuple
         return (1.0,) * len(groups)
     if len(scales) != len(groups):
         raise ValueError(f"scales must have one entry a group: {len(groups)}, got {len(scales)}")
-    return tuple(_check.real("scale", scale, at_least=0.0) for scale in scales)
+    return tuple(checks.real("scale", scale, at_least=0.0) for scale in scales)
 
 
 def _refuse_another_plan(plan: Plan | ArrayLike, steps: int, sampler: PlanSampler) -> None:

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 from torch.utils.data import Sampler
 
-from batchlaw import _check
-from batchlaw._check import IntArray
-from batchlaw.plan_file import Plan
+from batchlaw._base import checks
+from batchlaw._base.checks import IntArray
+from batchlaw.plans.plan import Plan
 from batchlaw.torch_support.order import SAMPLINGS, Order
 from batchlaw.torch_support.shares import MicroBatch, Shares, find_ranks
 
@@ -63,13 +63,13 @@ class PlanSampler(Sampler[list[int]]):
     ) -> None:
         self.batches = batches_of(plan)
         self.order = Order(
-            dataset_size=_check.count("dataset_size", dataset_size),
-            sampling=_check.choice("sampling", sampling, SAMPLINGS),
-            seed=_check.count("seed", seed, minimum=0),
+            dataset_size=checks.count("dataset_size", dataset_size),
+            sampling=checks.choice("sampling", sampling, SAMPLINGS),
+            seed=checks.count("seed", seed, minimum=0),
         )
         _check_size(self.batches, self.order, allow_unused)
         if max_micro_batch is not None:
-            max_micro_batch = _check.count("max_micro_batch", max_micro_batch)
+            max_micro_batch = checks.count("max_micro_batch", max_micro_batch)
         self.rank, self.world_size = find_ranks(rank, world_size)
         self._shares = Shares(self.batches, self.rank, self.world_size, max_micro_batch)
         self._update = 0  # complete updates that the training loop received
@@ -172,7 +172,7 @@ class PlanSampler(Sampler[list[int]]):
                 raise ValueError(
                     f"state must have the same {name}: {identity[name]}, got {state[name]}"
                 )
-        updates = _check.count("updates of the state", state["updates"], minimum=0)
+        updates = checks.count("updates of the state", state["updates"], minimum=0)
         if updates > self.batches.size or self._shares.begins[updates] != state["samples"]:
             raise ValueError(
                 f"state must lie between two updates, got {state['samples']} samples after "
@@ -209,7 +209,7 @@ def batches_of(plan: Plan | ArrayLike) -> IntArray:
         raise ValueError(
             f"plan must be a Plan or a non-empty (T,) array of batches, got shape {np.shape(plan)}"
         )
-    sizes: IntArray = _check.batches(plan, np.size(plan))[0]
+    sizes: IntArray = checks.batches(plan, np.size(plan))[0]
     return sizes
 
 
@@ -222,7 +222,7 @@ def digest(values: np.ndarray[Any, Any]) -> str:
 def _check_size(batches: IntArray, order: Order, allow_unused: bool) -> None:
     size, total = order.dataset_size, int(batches.sum())
     if order.sampling == "independent batches":
-        _check.batches(batches, batches.size, maximum=size)
+        checks.batches(batches, batches.size, maximum=size)
     if order.sampling != "one pass":
         return
     if total > size:

@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, jvp, vjp, vmap
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from batchlaw import _check
-from batchlaw._check import FloatArray
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
 
 Loss = Callable[[Any, Any], Tensor]
 Pairs = tuple[Tensor, Tensor] | Iterable[tuple[Any, Any]]
@@ -199,7 +199,7 @@ def products(
 
     Attention runs as plain matrix products: the fused kernels have no forward derivatives.
     """
-    chunk = _check.count("chunk", chunk)
+    chunk = checks.count("chunk", chunk)
     if not isinstance(model, nn.Module):
         raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
     if not callable(loss):

@@ -28,8 +28,8 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor, nn
 
-from batchlaw import _check
-from batchlaw._check import FloatArray, IntArray
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray, IntArray
 
 Start = Callable[[], tuple[nn.Module, torch.optim.Optimizer]]
 
@@ -138,11 +138,11 @@ def measured_sensitivity(
     scale
         s, the size of the perturbation in units of one batch's noise.
     """
-    gamma = _check.vector("rates", rates)
-    draws = _check.count("draws", draws, minimum=2)
-    scale = _check.real("scale", scale, above=0.0)
-    seed = _check.count("seed", seed, minimum=0)
-    chosen = sorted({_check.count("updates", t) for t in updates})
+    gamma = checks.vector("rates", rates)
+    draws = checks.count("draws", draws, minimum=2)
+    scale = checks.real("scale", scale, above=0.0)
+    seed = checks.count("seed", seed, minimum=0)
+    chosen = sorted({checks.count("updates", t) for t in updates})
     if not chosen or chosen[-1] > gamma.size:
         got = chosen[-1] if chosen else "none"
         raise ValueError(f"updates must lie between 1 and {gamma.size}, got {got}")

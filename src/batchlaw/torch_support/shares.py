@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 import torch.distributed as dist
 
-from batchlaw import _check
-from batchlaw._check import IntArray
+from batchlaw._base import checks
+from batchlaw._base.checks import IntArray
 
 
 class MicroBatch(NamedTuple):
@@ -91,8 +91,8 @@ def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
                 f"world_size be given, got a launch with WORLD_SIZE={launched}"
             )
         return 0, 1
-    ranks = _check.count("world_size", ranks)
-    rank = _check.count("rank", rank, minimum=0)
+    ranks = checks.count("world_size", ranks)
+    rank = checks.count("rank", rank, minimum=0)
     if rank >= ranks:
         raise ValueError(f"rank must be below world_size = {ranks}, got {rank}")
     return rank, ranks

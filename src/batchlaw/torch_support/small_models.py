@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from batchlaw._check import FloatArray, IntArray
+from batchlaw._base.checks import FloatArray, IntArray
 
 HIDDEN = 32
 WIDTH, LAYERS, HEADS, CONTEXT = 48, 2, 4, 64

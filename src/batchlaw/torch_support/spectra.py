@@ -16,9 +16,9 @@ import torch
 from scipy.sparse.linalg import LinearOperator, eigsh  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
-from batchlaw import _check
-from batchlaw._check import FloatArray
-from batchlaw.model_influence import ModelSpectrum
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw.influences.adaptive import ModelSpectrum
 from batchlaw.torch_support.products import Diagonal, Loss, Pairs, Products, products
 
 KINDS = ("gauss-newton", "hessian", "gradient-covariance")
@@ -85,9 +85,9 @@ def model_spectrum(
     tolerance
         Of ``eigsh``, relative: machine precision with ``double``, else 1e-5.
     """
-    _check.choice("kind", kind, KINDS)
-    count = _check.count("count", count)
-    probes = _check.count("probes", probes, minimum=2)
+    checks.choice("kind", kind, KINDS)
+    count = checks.count("count", count)
+    probes = checks.count("probes", probes, minimum=2)
     with products(model, loss, data, preconditioner, chunk, double) as matrix:
         d = matrix.dimension
         apply = {
@@ -140,8 +140,8 @@ def gradient_noise_scale(
     does not fill a group is left out. ``chunk`` groups' gradients are in memory at a time.
     With a preconditioner both are measured in P^{-1}.
     """
-    batch = _check.count("batch", batch)
-    chunk = _check.count("chunk", chunk)
+    batch = checks.count("batch", batch)
+    chunk = checks.count("chunk", chunk)
     with products(model, loss, data, preconditioner, batch * chunk, double) as matrix:
         n = sum(matrix.size(x) // batch for x, _ in matrix.chunks())
         if n < 2:

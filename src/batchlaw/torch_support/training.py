@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from batchlaw._check import FloatArray, IntArray
-from batchlaw.model_influence import ModelSpectrum
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.influences.adaptive import ModelSpectrum
 from batchlaw.torch_support.plan_rates import PlanRates
 from batchlaw.torch_support.plan_sampler import PlanSampler
 from batchlaw.torch_support.small_models import Pair, TrainingTask

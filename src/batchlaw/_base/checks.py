@@ -1,0 +1,146 @@
+"""Checks of input at the public edge. What they refuse is an ``InputError``."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from batchlaw._base.errors import InputError
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+# One schedule, many in an array or a list, or many by name.
+Batches = ArrayLike | Mapping[str, ArrayLike]
+
+# Beyond 2^53 a float64 no longer holds every integer, and budgets would drift.
+LARGEST_COUNT = 2**53
+
+
+def count(name: str, value: Any, minimum: int = 1) -> int:
+    """An integer of at least ``minimum``; floats with an integer value pass (1e6)."""
+    try:
+        whole = int(value) if isinstance(value, float) and value.is_integer() else None
+        number = operator.index(value) if whole is None else whole
+    except TypeError:
+        raise InputError(name, "must be a whole number", repr(value)) from None
+    if isinstance(value, bool) or number < minimum:
+        raise InputError(name, f"must be a whole number of at least {minimum}", repr(value))
+    if number > LARGEST_COUNT:
+        raise InputError(name, f"must be at most 2^53 = {LARGEST_COUNT}", repr(value))
+    return number
+
+
+def real(
+    name: str,
+    value: Any,
+    *,
+    above: float | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> float:
+    """A finite number inside the given bounds."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise InputError(name, "must be a number", repr(value)) from None
+    needs = [
+        (not math.isfinite(number), "finite"),
+        (above is not None and not number > above, f"above {above}"),
+        (at_least is not None and not number >= at_least, f"at least {at_least}"),
+        (at_most is not None and not number <= at_most, f"at most {at_most}"),
+    ]
+    for broken, need in needs:
+        if broken:
+            raise InputError(name, f"must be {need}", repr(value))
+    return number
+
+
+def choice(name: str, value: str, options: Iterable[str]) -> str:
+    """One of some names."""
+    options = tuple(options)
+    if value not in options:
+        raise InputError(name, f"must be one of {', '.join(options)}", repr(value))
+    return value
+
+
+def vector(name: str, values: ArrayLike, *, positive: bool = False) -> FloatArray:
+    """A non-empty one-dimensional array of finite numbers, none negative (or all positive)."""
+    try:
+        array = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(name, "must be an array of numbers") from None
+    if array.ndim != 1 or array.size == 0:
+        raise InputError(name, "must be a non-empty vector", f"shape {array.shape}")
+    low = array <= 0.0 if positive else array < 0.0
+    for bad, need in ((~np.isfinite(array), "finite"), (low, "positive" if positive else ">= 0")):
+        if bad.any():
+            at = int(np.argmax(bad))
+            raise InputError(name, f"must be {need}", f"{array[at]} at position {at + 1}")
+    return array
+
+
+def batches(
+    values: Batches,
+    steps: int,
+    *,
+    whole: bool = True,
+    total: int | None = None,
+    maximum: int | None = None,
+) -> NDArray[Any]:
+    """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``.
+
+    One number stands for a constant schedule, a mapping for its values.
+    """
+    given: Any = list(values.values()) if isinstance(values, Mapping) else values
+    try:
+        array = np.asarray(given, dtype=np.float64)
+        array = np.full((1, steps), array) if array.ndim == 0 else np.atleast_2d(array)
+    except (TypeError, ValueError):
+        raise InputError(
+            "batches", "must be numbers, with schedules of one length where there are many"
+        ) from None
+    if array.ndim != 2 or array.shape[1] != steps or array.shape[0] == 0:
+        raise InputError(
+            "batches",
+            f"must have one entry for each of the {steps} steps",
+            f"shape {np.shape(given)}",
+        )
+    low = 1.0 if whole else np.finfo(float).tiny
+    need = "at least 1" if whole else "positive"
+    _refuse_where(~np.isfinite(array) | (array < low), array, need)
+    if whole:
+        _refuse_where(array != np.floor(array), array, "whole numbers")
+        _refuse_where(array > LARGEST_COUNT, array, "at most 2^53")
+        array = array.astype(np.int64)
+    if maximum is not None:
+        _refuse_where(array > maximum, array, f"at most the {maximum} samples of the dataset")
+    sums = array.sum(axis=1)
+    if array.sum(axis=1, dtype=np.float64).max() > LARGEST_COUNT:
+        raise InputError("batches", "must sum to at most 2^53", f"{float(sums.max()):g}")
+    if total is not None and (sums != total).any():
+        wrong = sums[int(np.argmax(sums != total))]
+        raise InputError("batches", f"must sum to the {total} samples of one pass", f"{wrong}")
+    return np.ascontiguousarray(array)
+
+
+def _refuse_where(bad: NDArray[np.bool_], array: NDArray[Any], need: str) -> None:
+    if bad.any():
+        row, step = np.unravel_index(int(np.argmax(bad)), bad.shape)
+        where = f"schedule {row}, step {step + 1}" if array.shape[0] > 1 else f"step {step + 1}"
+        raise InputError("batches", f"must be {need}", f"{array[row, step]:g} at {where}")
+
+
+def is_single(values: Batches) -> bool:
+    """Whether the caller gave one schedule, and so expects plain numbers back."""
+    return not isinstance(values, Mapping) and np.ndim(values) <= 1
+
+
+def same_length(name: str, size: int, needed: int, of: str) -> None:
+    """One entry for each of the ``needed`` things that ``of`` names."""
+    if size != needed:
+        raise InputError(name, f"must have one entry for each of the {needed} {of}", f"{size}")

@@ -1,0 +1,119 @@
+"""Files: columns read with clear errors; output that is whole or absent, never half written."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+
+
+def read_columns(
+    path: Path, needed: Sequence[str], optional: Sequence[str] = ()
+) -> dict[str, FloatArray]:
+    """Named columns of numbers from a CSV file with a header; a sole column needs no header."""
+    try:
+        with path.open(newline="") as file:
+            rows = [row for row in csv.reader(file) if row]
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable CSV file: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ValueError(f"{path} must be a CSV file of text") from None
+    if not rows:
+        raise ValueError(f"{path} must have at least one row, got none")
+    header, first = [name.strip() for name in rows[0]], 1
+    if len(needed) == 1 and len(header) == 1 and is_number(header[0]):
+        header, first = list(needed), 0
+    missing = [name for name in needed if name not in header]
+    if missing:
+        raise ValueError(f"{path} must have a column {missing[0]}, got {', '.join(header)}")
+    names = [name for name in (*needed, *optional) if name in header]
+    columns: dict[str, list[float]] = {name: [] for name in names}
+    for number, row in enumerate(rows[first:], start=first + 1):
+        cells = dict(zip(header, row, strict=False))
+        for name in names:
+            if not is_number(cells.get(name, "")):
+                raise ValueError(
+                    f"{path} must have a number in column {name}, row {number}, "
+                    f"got {cells.get(name, '')!r}"
+                )
+            columns[name].append(float(cells[name]))
+    return {name: np.array(values) for name, values in columns.items()}
+
+
+def write_csv(file: TextIO, rows: Sequence[dict[str, Any]]) -> None:
+    """Rows with the same keys, under a header."""
+    writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
+
+
+def is_number(text: str) -> bool:
+    """Whether a word of a file can be read as one."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+class Transaction:
+    """Files of one result. They appear under their names together, when all are complete."""
+
+    def __init__(self, directory: Path, staging: Path) -> None:
+        self._directory = directory
+        self._staging = staging
+        self.written: list[Path] = []
+
+    def path(self, name: str) -> Path:
+        """Where to write the file that will be called ``name``."""
+        self.written.append(self._directory / name)
+        return self._staging / name
+
+    def csv(self, name: str, rows: Sequence[dict[str, Any]]) -> None:
+        with self.path(name).open("w", newline="") as file:
+            write_csv(file, rows)
+
+    def json(self, name: str, value: Any) -> None:
+        text = json.dumps(value, indent=2, default=_plain, allow_nan=False)
+        self.path(name).write_text(text + "\n")
+
+
+class OutputDirectory:
+    """A directory that can be written to: checked at once, before the work is done."""
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        there = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+        try:
+            with tempfile.TemporaryFile(dir=there):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"output directory must be writable: {self.path}: {error.strerror}"
+            ) from None
+
+    @contextmanager
+    def transaction(self) -> Iterator[Transaction]:
+        self.path.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self.path, prefix=".writing-") as staging:
+            files = Transaction(self.path, Path(staging))
+            yield files
+            for target in files.written:
+                if target.is_dir():
+                    raise ValueError(f"{target} must be a file or absent, it is a directory")
+            for target in files.written:
+                os.replace(Path(staging) / target.name, target)
+
+
+def _plain(value: Any) -> Any:
+    """NumPy scalars as Python numbers: full digits in CSV, numbers in JSON."""
+    return value.item() if isinstance(value, np.generic) else value

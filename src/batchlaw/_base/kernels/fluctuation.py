@@ -1,0 +1,53 @@
+"""Covariance of multi-pass SGD on a dataset: what the matrix products leave to do."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from batchlaw._base.kernels.common import REORDER
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def covariance_step(C, fresh, strength, decay, product, mean):  # type: ignore[no-untyped-def]
+    """C <- (decay - strength product) C + fresh - strength mean, in place.
+
+    Columns of the packed C (P, S) are schedules with strength g^2 rho; the others are
+    vectors over the entries: (1 - g nu_a)(1 - g nu_b), nu_a nu_b and q_a q_b.
+    """
+    P, S = C.shape
+    for p in range(P):
+        for s in range(S):
+            e = strength[s]
+            C[p, s] = (decay[p] - e * product[p]) * C[p, s] + fresh[p, s] - e * mean[p]
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def epoch_response(z, nu, labels, rates, shares, iterates, gradients, survivals):  # type: ignore[no-untyped-def]
+    """What each sample of an epoch would leave if it alone were drawn, and the mean's shift.
+
+    The first is D (N, K): D_i <- A D_i + g share (z_i r_i - q), with A = I - g Sigma_hat.
+    The second is sum_t g share Psi_t sum_i z_i (z_i . D_i), D before step t and Psi_t the
+    product of the A after it. ``share`` is the part of batch t drawn from this epoch.
+    """
+    N, K = z.shape
+    D = np.zeros((N, K))
+    shift = np.zeros(K)
+    pull = np.empty(K)
+    for t in range(rates.size):
+        g = rates[t] * shares[t]
+        pull[:] = 0.0
+        for i in range(N):
+            residual = labels[i]
+            along = 0.0
+            for a in range(K):
+                residual -= z[i, a] * iterates[t, a]
+                along += z[i, a] * D[i, a]
+            for a in range(K):
+                pull[a] += z[i, a] * along
+                D[i, a] = (1.0 - rates[t] * nu[a]) * D[i, a] + g * (
+                    z[i, a] * residual - gradients[t, a]
+                )
+        for a in range(K):
+            shift[a] += g * survivals[t, a] * pull[a]
+    return D, shift

@@ -1,0 +1,179 @@
+"""Recursions for multi-pass SGD averaged over datasets.
+
+Complex arrays hold one entry for each point z_k of a contour around the spectrum of the
+sample covariance; only its upper half is stored, and sums are twice their real part.
+``out`` has a last axis of T + 1, on which every step is recorded from the start on, or of 1:
+the end alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from batchlaw._base.kernels.common import REORDER
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def simple_fluctuation(mu, many, energy, residual_variance, rates, rho, samples):  # type: ignore[no-untyped-def]
+    """Fluctuation of every schedule: one pass with 1/B -> rho and a source that df/N shrinks."""
+    S, T = rho.shape
+    M = mu.size
+    out = np.zeros(S)
+    for s in range(S):
+        cov = np.zeros(M)
+        mean = np.ones(M)
+        for t in range(T):
+            g = rates[t]
+            fitted = 0.0
+            bias = 0.0
+            trace = 0.0
+            for j in range(M):
+                w = many[j] * mu[j]
+                fitted += many[j] * (1.0 - mean[j])
+                bias += w * energy[j] * mean[j] * mean[j]
+                trace += w * cov[j]
+            e = g * g * rho[s, t]
+            shrink = (1.0 - fitted / samples) ** 2
+            level = trace + shrink * (bias + residual_variance)
+            for j in range(M):
+                h = (1.0 - g * mu[j]) ** 2
+                own = cov[j] + shrink * energy[j] * mean[j] * mean[j]
+                cov[j] = h * cov[j] + e * mu[j] * (mu[j] * own + level)
+                mean[j] *= 1.0 - g * mu[j]
+        for j in range(M):
+            out[s] += many[j] * mu[j] * cov[j]
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def descent_variance(z, readout, residual_variance, rates):  # type: ignore[no-untyped-def]
+    """GD's variance s2 sum R (1 - psi)^2 / z before and after every step."""
+    out = np.zeros(rates.size + 1)
+    psi = np.ones(z.size, dtype=np.complex128)
+    for t in range(rates.size):
+        for k in range(z.size):
+            psi[k] *= 1.0 - rates[t] * z[k]
+            share = readout[k] * (1.0 - psi[k]) * (1.0 - psi[k]) / z[k]
+            out[t + 1] += 2.0 * residual_variance * share.real
+    return out
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def contour_fluctuation(  # type: ignore[no-untyped-def]
+    z, trace, target, readout, residual_variance, rates, rho, spread, own, out
+):
+    """Fluctuation that the mean squared residual V drives, a row of ``out`` a schedule.
+
+    With h = (1 - g z)^2 + own g^2 rho z^2 and sums over the contour,
+
+        V = s2 (1 - sum T (1 - psi^2)) + sum E z x + sum T z c
+        c <- h c + g^2 rho z (spread V + own s2 psi^2),   x <- h x,   psi <- (1 - g z) psi,
+
+    and sum R c is recorded.
+    """
+    S, T = rho.shape
+    K = z.size
+    every = out.shape[1] == T + 1
+    out[:] = 0.0
+    c = np.empty(K, dtype=np.complex128)
+    x = np.empty(K, dtype=np.complex128)
+    psi = np.empty(K, dtype=np.complex128)
+    for s in range(S):
+        c[:] = 0.0
+        x[:] = 1.0
+        psi[:] = 1.0
+        for t in range(T):
+            g = rates[t]
+            e = g * g * rho[s, t]
+            level = residual_variance
+            for k in range(K):
+                fitted = residual_variance * (1.0 - psi[k] * psi[k])
+                level += 2.0 * (target[k] * z[k] * x[k] + trace[k] * (z[k] * c[k] - fitted)).real
+            for k in range(K):
+                d = 1.0 - g * z[k]
+                h = d * d + own * e * z[k] * z[k]
+                square = psi[k] * psi[k]
+                c[k] = h * c[k] + e * z[k] * (spread * level + own * residual_variance * square)
+                x[k] *= h
+                psi[k] *= d
+            if every or t == T - 1:
+                for k in range(K):
+                    out[s, t + 1 if every else 0] += 2.0 * (readout[k] * c[k]).real
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def pair_products(z, weights, rates, strength, until, out):  # type: ignore[no-untyped-def]
+    """sum_km W_km prod_t [(1 - g z_k)(1 - g z_m) + e z_k z_m], a row of ``out`` a row of e.
+
+    k runs over the upper half of the contour, m over all of it: ``weights`` is (K, 2 K),
+    with the conjugate points last. W is symmetric, so m starts at k in either half. Pairs with
+    z_k are left out after ``until``[k] steps.
+    """
+    S, T = strength.shape
+    K = z.size
+    every = out.shape[1] == T + 1
+    out[:] = 0.0
+    re = np.empty((2, K))
+    im = np.empty((2, K))
+    for s in range(S):
+        for k in range(K):
+            re[:] = 1.0
+            im[:] = 0.0
+            if every:
+                out[s, 0] += _weighted(weights, re, im, k)
+            for t in range(until[k]):
+                g = rates[t]
+                a = 1.0 - g * z[k]
+                b = strength[s, t] * z[k] - a * g
+                for half in range(2):
+                    sign = 1.0 - 2.0 * half
+                    for m in range(k, K):
+                        # The factor is a + b z_m.
+                        x = z[m].real
+                        y = sign * z[m].imag
+                        u = a.real + b.real * x - b.imag * y
+                        v = a.imag + b.real * y + b.imag * x
+                        old = re[half, m]
+                        re[half, m] = old * u - im[half, m] * v
+                        im[half, m] = old * v + im[half, m] * u
+                if every or t == T - 1:
+                    out[s, t + 1 if every else 0] += _weighted(weights, re, im, k)
+
+
+@njit(nogil=True, fastmath=REORDER, forceinline=True)
+def _weighted(weights, re, im, k):  # type: ignore[no-untyped-def]
+    K = re.shape[1]
+    total = 0.0
+    for half in range(2):
+        for m in range(k, K):
+            w = weights[k, half * K + m]
+            twice = 2.0 if m == k else 4.0
+            total += twice * (w.real * re[half, m] - w.imag * im[half, m])
+    return total
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def lifetimes(z, rates, strength, negligible):  # type: ignore[no-untyped-def]
+    """Steps up to which a pair with each point may count, and the largest logarithm on the way.
+
+    |(1 - g z)(1 - g w) + e z w| <= sqrt(|1 - g z|^2 + e |z|^2) sqrt(|1 - g w|^2 + e |w|^2): a
+    pair is below e^negligible where the logarithms of its points' roots so far sum to less.
+    """
+    logs = np.zeros(z.size)
+    until = np.zeros(z.size, dtype=np.int64)
+    largest = 0.0
+    for t in range(rates.size):
+        g = rates[t]
+        top = -np.inf
+        for k in range(z.size):
+            x = z[k].real
+            y = z[k].imag
+            factor = (1.0 - g * x) ** 2 + (g * y) ** 2 + strength[t] * (x * x + y * y)
+            logs[k] += 0.5 * np.log(factor)
+            top = max(top, logs[k])
+        for k in range(z.size):
+            if logs[k] + top > negligible:
+                until[k] = t + 1
+        largest = max(largest, top)
+    return until, largest

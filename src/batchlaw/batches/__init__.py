@@ -1,0 +1,1 @@
+"""From influence to batch sizes, under the limits of a budget and a machine."""

@@ -1,0 +1,411 @@
+"""Batch schedules of at most K constant stages, with a bound on what any other could reach.
+
+A stage of n_s steps with influence mass K_s and batches of B_s adds K_s/B_s to the objective
+and spends n_s B_s samples. Without bounds the best sizes for given stages are
+B_s ~ sqrt(K_s/n_s), the objective is (sum_s sqrt(n_s K_s))^2 / budget, and dynamic
+programming over the boundaries is exact. With bounds, multiples or integers a price l a
+sample separates the stages: min over stages of sum_s min_B K_s/B + l n_s B, less l times
+the budget, is a lower bound for every l, and the best l points at good boundaries.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.kernels import stages as kernels
+
+# Every step is a candidate boundary up to this many steps, and this much stages x steps^2 (a
+# tenth of a second a price); beyond, about CELLS candidates are chosen.
+EXACT_STEPS, EXACT_WORK = 3000, 5e8
+CELLS = 1200
+# So few ways to choose the boundaries are all tried.
+FEW = 2000
+# Branches tried for the sizes of one choice of boundaries, and for the final one.
+NODES, FINAL_NODES = 2_000, 200_000
+# Relative precision of the dual and of the search for better boundaries, which ends after so
+# many passes, or when one gains less than this, or than this share of what is left open.
+PRECISION = 1e-10
+PASSES, WORTH, WORTH_SHARE = 40, 1e-8, 1e-3
+# It starts from so many of the choices that the dual met, and sizes so many stages in all.
+STARTS, WORK = 4, 200_000
+# Jumps of a boundary halve down to this one, then shrink by one where every step is tried.
+NEAR = 16
+# Influence below this share of the largest counts as none: it is worth no sample of 2^53.
+NEGLIGIBLE = 1e-60
+# Stand in for "no bound": squares and products with lengths stay finite.
+NO_LOW, NO_HIGH = 1e-120, 1e120
+
+
+@dataclass(frozen=True, eq=False)
+class Staged:
+    """A schedule of constant stages, what it costs, and what bounds it.
+
+    Attributes
+    ----------
+    batches : (T,) array
+        Integers, or floats for a continuous schedule.
+    ends, sizes : (S,) arrays
+        The last step of each stage (1-based, inclusive) and its batch size.
+    objective
+        sum_t kappa_t / B_t.
+    lower_bound
+        No schedule with at most K stages under the same constraints has a smaller
+        objective, wherever its boundaries are (the Lagrangian dual value, to rounding).
+    oracle
+        (sum_t sqrt(kappa_t))^2 / budget, the optimum without any constraint.
+    gap
+        objective / oracle - 1.
+    spent
+        sum_t B_t.
+    boundary_loss
+        Relative rise of the dual value when boundaries are restricted to the candidates:
+        a bound on what the restriction can lose. 0 where every step is a candidate.
+    """
+
+    batches: NDArray[np.int64] | FloatArray
+    ends: IntArray
+    sizes: NDArray[np.int64] | FloatArray
+    objective: float
+    lower_bound: float
+    oracle: float
+    gap: float
+    spent: float
+    boundary_loss: float
+
+
+def best_stages(
+    influence: ArrayLike,
+    budget: int,
+    stages: int,
+    *,
+    min_batch: int = 1,
+    max_batch: int | None = None,
+    multiple_of: int = 1,
+    integer: bool = True,
+) -> Staged:
+    """The best batch schedule of at most ``stages`` constant stages.
+
+    Real batch sizes within the bounds are exactly optimal where no bound binds. Otherwise
+    the schedule is the best found, and ``lower_bound`` says how far it may be from optimal.
+    Integers spend the budget except for less than ``multiple_of`` times the shortest stage
+    that is still below ``max_batch``.
+
+    Parameters
+    ----------
+    influence : (T,) array
+        kappa_t, zeros allowed. Where all are zero the schedule is constant.
+    budget
+        At most this many samples in all.
+    stages
+        K, how many constant stages are allowed.
+    min_batch, max_batch, multiple_of
+        Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
+    integer
+        Whether batches are whole numbers.
+    """
+    kappa = checks.vector("influence", influence)
+    count = min(checks.count("stages", stages), kappa.size)
+    if not integer and multiple_of != 1:
+        raise ValueError("multiple_of needs integer batches, got integer=False")
+    low, high, unit, total = batch_limits(kappa.size, budget, min_batch, max_batch, multiple_of)
+    peak = float(kappa.max())
+    units = float(total // unit) if integer else float(total)
+    # An influence of zero everywhere leaves nothing to choose: one stage.
+    task = _Task.of(kappa / peak if peak > 0.0 else kappa, units, low, high, integer)
+    if peak == 0.0 or count == 1:  # one stage has one best size: it is its own bound
+        ends, dual, loss = np.array([kappa.size]), math.inf, 0.0
+    else:
+        ends, dual, loss = _solve(task, count)
+    sizes = task.sizes(ends)
+    bound = dual * peak / unit if peak > 0.0 else 0.0
+    return _result(kappa, total, ends, sizes, unit, integer, bound, loss)
+
+
+def _result(
+    kappa: FloatArray,
+    budget: int,
+    ends: IntArray,
+    sizes: FloatArray,
+    unit: int,
+    integer: bool,
+    bound: float,
+    loss: float,
+) -> Staged:
+    """The schedule in samples; neighbouring stages of one size are one stage."""
+    last = np.append(np.diff(sizes) != 0.0, True)
+    ends, chosen = ends[last], sizes[last] * unit
+    lengths = np.diff(ends, prepend=0)
+    values = chosen.astype(np.int64) if integer else chosen
+    batches = np.repeat(values, lengths)
+    objective = float((kappa / batches).sum())
+    root = float(np.sqrt(kappa).sum())
+    oracle = root * (root / budget)
+    return Staged(
+        batches=batches,
+        ends=ends,
+        sizes=values,
+        objective=objective,
+        # The two may meet, and rounding must not cross them.
+        lower_bound=min(bound, objective),
+        oracle=oracle,
+        gap=objective / oracle - 1.0 if oracle > 0.0 else 0.0,
+        spent=(lengths * values).sum().item(),
+        boundary_loss=loss,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """The constraints in units of ``multiple_of``, and influence relative to its largest."""
+
+    kappa: FloatArray
+    sums: FloatArray
+    budget: float
+    low: float
+    high: float
+    whole: bool
+
+    @classmethod
+    def of(cls, kappa: FloatArray, budget: float, low: int, high: int, whole: bool) -> _Task:
+        kappa = np.where(kappa < NEGLIGIBLE, 0.0, kappa)
+        return cls(kappa, kernels.two_part_sums(kappa), budget, float(low), float(high), whole)
+
+    def stages(self, ends: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Mass and length of the stages that end after the steps ``ends``."""
+        mass, length = np.empty(ends.size), np.empty(ends.size)
+        kernels.stages_between(self.sums, ends, mass, length)
+        return mass, length
+
+    def sizes(self, ends: IntArray) -> FloatArray:
+        mass, length = self.stages(ends)
+        found = kernels.stage_sizes(
+            mass, length, self.budget, self.low, self.high, self.whole, FINAL_NODES
+        )
+        return np.asarray(found)
+
+    def objective(self, ends: IntArray) -> float:
+        found = kernels.stages_objective(
+            self.sums, ends, self.budget, self.low, self.high, self.whole, NODES
+        )
+        return float(found)
+
+
+@dataclass(frozen=True, eq=False)
+class _Boundaries:
+    """Dynamic programming over candidate boundaries, at a price a sample."""
+
+    task: _Task
+    at: IntArray
+    count: int
+
+    @property
+    def complete(self) -> bool:
+        return self.at.size == self.task.kappa.size + 1
+
+    def _rules(self, lam: float, bounded: bool) -> tuple[float, float, float, float, bool]:
+        task = self.task
+        spare = task.budget - task.low * task.kappa.size
+        if bounded:
+            return lam, task.low, task.high, spare, task.whole
+        return lam, NO_LOW, NO_HIGH, NO_HIGH, False
+
+    def _costs(self, cut: FloatArray, rules: tuple[float, float, float, float, bool]) -> FloatArray:
+        sums = np.ascontiguousarray(self.task.sums[:, self.at])
+        count = min(self.count, self.at.size - 1)
+        costs = kernels.stage_costs(sums, self.at.astype(np.float64), cut, count, *rules)
+        return np.asarray(costs)
+
+    def _steps(self, rules: tuple[float, float, float, float, bool]) -> FloatArray:
+        """Each cell's steps, priced one by one."""
+        lam, low, high, spare, whole = rules
+        most = min(low + spare, high)
+        return np.asarray(kernels.priced_steps(self.task.kappa, self.at, lam, low, most, whole))
+
+    def priced(self, lam: float, bounded: bool = True) -> tuple[float, IntArray]:
+        """The least priced cost and the ends of its stages."""
+        rules = self._rules(lam, bounded)
+        if self.count >= self.task.kappa.size:
+            return float(self._steps(rules).sum()), np.arange(1, self.task.kappa.size + 1)
+        costs = self._costs(np.full(self.at.size - 1, np.inf), rules)
+        sums = np.ascontiguousarray(self.task.sums[:, self.at])
+        chosen = kernels.stage_boundaries(costs, sums, self.at.astype(np.float64), *rules)
+        return float(costs[-1, -1]), self.at[chosen]
+
+    def relaxed(self, lam: float, bounded: bool = True) -> float:
+        """A lower bound on the priced cost of at most K stages with any boundaries.
+
+        F(n, K) is concave and homogeneous, so a stage costs at least as much as its parts
+        priced apart: its whole cells, and the pieces at its ends. The pieces of a cell cost
+        at least its steps priced one by one. A cell of one step has no inside.
+        """
+        rules = self._rules(lam, bounded)
+        steps = self._steps(rules)
+        if self.count >= self.at.size - 1:
+            return float(steps.sum())
+        cut = np.where(np.diff(self.at) > 1, steps, np.inf)
+        return float(self._costs(cut, rules)[-1, -1])
+
+
+def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
+    """Ends of good stages, the dual value, and what the choice of candidates may lose."""
+    grid = _Boundaries(task, _candidates(task.kappa, count), count)
+    cost, ends = grid.priced(1.0, bounded=False)
+    root = cost / 2.0  # sum_s sqrt(n_s K_s)
+    mass, length = task.stages(ends)
+    real = np.sqrt(mass / length) * (task.budget / root)
+    if not task.whole and real.min() >= task.low and real.max() <= task.high:
+        dual, loss = root**2 / task.budget, 0.0
+        if not grid.complete:
+            any_root = grid.relaxed(1.0, bounded=False) / 2.0
+            dual, loss = any_root**2 / task.budget, (root / any_root) ** 2 - 1.0
+            ends = _improve(task, ends, loss)
+        return ends, dual, loss
+    dual, lam, tried = _maximise_dual(grid, (root / task.budget) ** 2)
+    loss = 0.0
+    if not grid.complete:
+        restricted, dual = dual, _relaxed_dual(grid, dual, lam)
+        loss = restricted / dual - 1.0 if dual > 0.0 else math.inf
+    if grid.complete and math.comb(task.kappa.size - 1, count - 1) <= FEW:
+        return min(_all_ends(task.kappa.size, count), key=task.objective), dual, loss
+    met = {each.tobytes(): each for each in tried}.values()
+    # Where bounds bind the priced stages may be few; the unbounded ones leave more to move.
+    starts = [ends, *sorted(met, key=task.objective)[:STARTS]]
+    return min((_improve(task, each, loss) for each in starts), key=task.objective), dual, loss
+
+
+def _maximise_dual(grid: _Boundaries, lam: float) -> tuple[float, float, list[IntArray]]:
+    """The best dual value, its price, and the ends of the stages met on the way.
+
+    The dual is concave: each priced optimum is a line above it, cost + lam (spent - budget).
+    Two lines of opposite slope bracket the maximum, and the next price is where they meet.
+    """
+    budget = grid.task.budget
+    best, best_lam = -math.inf, lam
+    tried: list[IntArray] = []
+    rising: tuple[float, float] | None = None  # cost and slope of the line to the left
+    falling: tuple[float, float] | None = None
+    step = 0.0
+    for _ in range(60):
+        priced, ends = grid.priced(lam)
+        slope = _priced_spend(grid.task, ends, lam) - budget
+        tried.append(ends)
+        if priced - lam * budget > best:
+            best, best_lam = priced - lam * budget, lam
+        line = (priced - lam * budget - lam * slope, slope)
+        if slope > 0.0:
+            rising = line
+        else:
+            falling = line
+        if slope == 0.0 or lam * budget < PRECISION * best:
+            break
+        if rising is None or falling is None:
+            step = max(2.0 * step, 3.0 * abs(math.log1p(slope / budget)), 1e-4)
+            lam *= math.exp(math.copysign(step, slope))
+            continue
+        lam = (falling[0] - rising[0]) / (rising[1] - falling[1])
+        if rising[0] + lam * rising[1] <= best * (1.0 + PRECISION):
+            break
+    return best, best_lam, tried
+
+
+def _relaxed_dual(grid: _Boundaries, restricted: float, lam: float) -> float:
+    """The dual value for any boundaries, from the price that is best for the candidates.
+
+    Price and dual value fall in proportion where no bound binds, so the first step is
+    right there; any price gives a valid bound, and 0 always is one.
+    """
+    best = grid.relaxed(lam) - lam * grid.task.budget
+    fall = max(best / restricted, 0.25)
+    for _ in range(20):
+        lam *= fall
+        value = grid.relaxed(lam) - lam * grid.task.budget
+        if value <= best:
+            break
+        best = value
+    return min(max(best, 0.0), restricted)
+
+
+def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
+    """What the priced optimum of these stages spends."""
+    mass, length = task.stages(ends)
+    most = np.minimum(task.low + (task.budget - task.low * task.kappa.size) / length, task.high)
+    size = np.sqrt(mass / (lam * length))
+    if not task.whole:
+        return float(length @ np.clip(size, task.low, most))
+    below = np.clip(np.floor(size), task.low, np.floor(most))
+    above = np.minimum(below + 1.0, np.floor(most))
+    saves = mass / below - mass / above > lam * length * (above - below)
+    return float(length @ np.where(saves, above, below))
+
+
+def _improve(task: _Task, ends: IntArray, loss: float) -> IntArray:
+    """Move one boundary at a time, by shrinking jumps, while the objective falls."""
+    found = kernels.improve_ends(
+        task.sums,
+        ends,
+        (task.budget, task.low, task.high, task.whole, NODES),
+        1 << int(np.diff(ends, prepend=0).max()).bit_length() - 1,
+        NEAR if task.kappa.size <= EXACT_STEPS else 1,
+        WORK // ends.size,
+        PASSES,
+        PRECISION,
+        max(WORTH, WORTH_SHARE * loss),
+    )
+    return np.asarray(found)
+
+
+def _all_ends(steps: int, count: int) -> Iterator[IntArray]:
+    for inner in itertools.combinations(range(1, steps), count - 1):
+        yield np.array([*inner, steps])
+
+
+def _candidates(kappa: FloatArray, count: int) -> IntArray:
+    """Every step, or about CELLS boundaries: by influence mass, by steps, by its changes."""
+    T = kappa.size
+    if T <= EXACT_STEPS and (count >= T or count * T**2 <= EXACT_WORK):
+        return np.arange(T + 1)
+    weight = np.sqrt(kappa)
+    # Where influence falls steeply a long stage meets short ones; far down it stops to matter.
+    change = np.abs(np.diff(np.log(kappa + 1e-20), prepend=math.log(kappa[0] + 1e-20)))
+    measures = [weight, np.ones(T)] + ([change] if change.any() else [])
+    share = np.sum([np.cumsum(each) / each.sum() for each in measures], axis=0)
+    level, width = np.linspace(0.0, share[-1], CELLS, endpoint=False, retstep=True)
+    inner = np.searchsorted(share, level[1:]) + 1
+    # A step that fills a cell alone gets a boundary on both sides.
+    alone = np.flatnonzero(np.diff(share, prepend=0.0) >= width)
+    return np.unique(np.concatenate([[0], np.minimum(inner, T), alone, [T]]))
+
+
+def batch_limits(
+    steps: int, budget: int, min_batch: int, max_batch: int | None, multiple_of: int
+) -> tuple[int, int, int, int]:
+    """Bounds in units of ``multiple_of``, the unit and the budget, after checking them."""
+    unit = checks.count("multiple_of", multiple_of)
+    low = checks.count("min_batch", min_batch)
+    budget = checks.count("budget", budget)
+    high = max(budget, low) if max_batch is None else checks.count("max_batch", max_batch)
+    if low > high:
+        raise ValueError(f"min_batch must be at most max_batch = {high}, got {low}")
+    low_units, high_units = -(-low // unit), high // unit
+    least, most = steps * low_units * unit, steps * high_units * unit
+    if max_batch is not None and low_units > high_units:
+        raise ValueError(f"no multiple of {unit} lies between batches of {low} and {high}")
+    if budget < least:
+        raise ValueError(
+            f"budget must be at least {steps} updates x the smallest batch "
+            f"{low_units * unit} = {least}, got {budget}"
+        )
+    if budget > most:
+        raise ValueError(
+            f"budget must be at most {steps} updates x the largest batch "
+            f"{high_units * unit} = {most}, got {budget}"
+        )
+    return low_units, high_units, unit, budget

@@ -1,0 +1,90 @@
+"""Schedules that people use, at an equal budget, beside the oracle."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw.batches.allocation import allocate, effective_batch
+from batchlaw.influences.weights import influence
+from batchlaw.model.problem import Problem
+from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.risk.result import Risk
+from batchlaw.schedule.update_rules import check_stable
+
+# Batch doubling: this many stages, each with half the rate and twice the batch.
+STAGES = 4
+# Late switch: the last quarter of the updates gets batches this many times as large.
+SWITCH, FACTOR = 0.75, 8.0
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """One schedule of the comparison; its own rates, because doubling changes them."""
+
+    name: str
+    rates: FloatArray
+    batches: FloatArray
+    effective_batch: float
+    risk: Risk
+
+
+def gradient_noise_scale(problem: Problem, rates: ArrayLike) -> FloatArray:
+    """B_noise before every step: the trace of a sample gradient's covariance over |mean|^2.
+
+    For Gaussian features at the mean iterate, with error m: the covariance of z (z.m - r) is
+    Sigma (m.Sigma m + s2) + Sigma m m^T Sigma, and the mean is Sigma m.
+    """
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    mu, many = problem.eigenvalues, problem.multiplicity
+    square = problem.target_energy.copy()
+    scale = np.empty(gamma.size)
+    for t, g in enumerate(gamma):
+        mean = float((many * mu**2) @ square)
+        noise = problem.trace * (float((many * mu) @ square) + problem.noise_variance) + mean
+        scale[t] = noise / mean if mean > 0.0 else np.inf
+        square *= (1.0 - g * mu) ** 2
+    return scale
+
+
+def compare(
+    problem: Problem, rates: ArrayLike, budget: int, *, max_batch: int | None = None
+) -> list[Compared]:
+    """Exact one-pass risk at an equal budget and number of updates, the oracle first.
+
+    ``oracle`` (optimal integers for the influence), ``constant``, ``linear ramp-up``
+    (B_t ~ t), ``batch doubling`` (four stages; the rate is halved and the batch doubled at
+    each), ``late switch`` (batches eight times as large in the last quarter) and ``noise
+    scale`` (B_t ~ gradient noise scale of the mean iterate).
+    """
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    T = gamma.size
+    t = np.arange(1, T + 1, dtype=np.float64)
+    stage = np.minimum((t - 1) * STAGES // T, STAGES - 1)
+    warm = np.minimum(np.maximum.accumulate(gamma) / gamma.max(), 1.0)
+    noise = gradient_noise_scale(problem, gamma)
+    finite = np.isfinite(noise)
+    shapes: dict[str, tuple[FloatArray, FloatArray]] = {
+        "constant": (gamma, np.ones(T)),
+        "linear ramp-up": (gamma, t),
+        "batch doubling": (gamma.max() * warm * 0.5**stage, 2.0**stage),
+        "late switch": (gamma, np.where(t > SWITCH * T, FACTOR, 1.0)),
+        "noise scale": (gamma, np.where(finite, noise, noise[finite].max(initial=1.0))),
+    }
+    kappa = influence(problem, gamma)
+    rows = [_scored("oracle", problem, gamma, allocate(kappa, budget, max_batch=max_batch))]
+    for name, (own, weights) in shapes.items():
+        batches = allocate(weights**2, budget, max_batch=max_batch)
+        rows.append(_scored(name, problem, own, batches))
+    return rows
+
+
+def _scored(name: str, problem: Problem, rates: FloatArray, batches: ArrayLike) -> Compared:
+    sizes = np.asarray(batches, dtype=np.float64)
+    effective = effective_batch(influence(problem, rates), sizes)
+    risk = one_pass_risk(problem, rates, sizes)
+    return Compared(name, rates, sizes, checks.real("effective batch", effective), risk)

@@ -1,0 +1,245 @@
+"""One batch size for the whole run: which is best, and where more samples stop helping.
+
+The static case of the one-pass theorem, B_t = B and T = N/B. Every question is asked of a
+model, a function (updates, batch) -> ``Parts``: ``by_law`` is the theorem's display, ``exact``
+the exact risk. Excess means E R_M - sigma^2, the approximation included, as in the theorem.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.design.comparison import gradient_noise_scale
+from batchlaw.design.run_length import FEWEST, Shape
+from batchlaw.model.problem import Problem
+from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.schedule.rates import wsd
+
+SMALLEST_SHARE = 1e-9
+LARGEST_BATCH = 1e9
+# A search over horizons stops where its bracket is this narrow; the valley is flat there.
+NARROW = 1.002
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The excess of a run with equal batches."""
+
+    approximation: float
+    bias: float
+    variance: float
+
+    @property
+    def excess(self) -> float:
+        return self.approximation + self.bias + self.variance
+
+
+# (updates, batch size) -> parts of the excess
+Model = Callable[[int, float], Parts]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A horizon T with its batch size N/T, not rounded, and what it costs."""
+
+    steps: int
+    batch: float
+    parts: Parts
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """The excess against the batch size at a fixed N, and its minimum."""
+
+    samples: int
+    batches: FloatArray
+    excess: FloatArray
+    best: Choice
+
+
+@dataclass(frozen=True)
+class NoiseScale:
+    """The gradient noise scale of the mean iterate, at the end and averaged over the rates."""
+
+    final: float
+    mean: float
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """Where a run of ``steps`` updates saturates, exactly and by the law, and its noise scale."""
+
+    steps: int
+    batch: float
+    batch_by_law: float
+    noise: NoiseScale
+
+
+def by_law(
+    a: float, b: float, sketch: float, peak: float, *, bias: float = 1.0, variance: float = 1.0
+) -> Model:
+    """The theorem's display as a model, with constants that may have been measured.
+
+    ``Law.constants`` has ``bias`` and ``variance``; the approximation's is 1.
+    """
+    a, b = checks.real("a", a, above=1.0), checks.real("b", b, above=1.0)
+    gamma = checks.real("peak", peak, above=0.0)
+    M = checks.real("sketch", sketch, at_least=1.0)
+    bias = checks.real("constant of the bias", bias, above=0.0)
+    variance = checks.real("constant of the variance", variance, above=0.0)
+
+    def parts(steps: int, batch: float) -> Parts:
+        time = steps / math.log(checks.count("steps", steps, minimum=3))
+        directions = min(M, (gamma * time) ** (1.0 / a))
+        return Parts(
+            M ** (1.0 - b),
+            bias * (gamma * steps) ** ((1.0 - b) / a),
+            variance * directions / (time * batch),
+        )
+
+    return parts
+
+
+def exact(problem: Problem, peak: float, *, shape: Shape = wsd) -> Model:
+    """The exact one-pass risk as a model; ``shape`` makes the rates of a horizon."""
+    peak = checks.real("peak", peak, above=0.0)
+
+    def parts(steps: int, batch: float) -> Parts:
+        risk = one_pass_risk(problem, shape(steps, peak), np.full(steps, batch))
+        return Parts(problem.approximation, float(risk.bias), float(risk.variance))
+
+    return parts
+
+
+def horizon_exponent(a: float, b: float) -> float:
+    """The e of T* ~ N^e, up to logarithms and before M saturates: min(1, a/b).
+
+    The bias falls like T^(-(b-1)/a) and the variance rises like T^(1/a)/N; they meet at
+    T^(b/a) ~ N. For b < a that lies beyond N: single samples are best.
+    """
+    return min(1.0, checks.real("a", a, above=1.0) / checks.real("b", b, above=1.0))
+
+
+def best_batch(model: Model, samples: int, *, points: int = 25) -> Choice:
+    """The horizon T, and so the batch N/T, with the smallest excess for N samples.
+
+    The best of ``points`` horizons from 10 to N, then golden section to 0.2 per cent in T.
+    """
+    N = checks.count("samples", samples, minimum=FEWEST)
+    excess = _excess_at(model, N)
+    grid = _horizons(N, points)
+    at = int(np.argmin([excess(int(steps)) for steps in grid]))
+    low, high = int(grid[max(at - 1, 0)]), int(grid[min(at + 1, grid.size - 1)])
+    steps = min(int(grid[at]), _valley(excess, low, high), key=excess)
+    return Choice(steps, N / steps, model(steps, N / steps))
+
+
+def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
+    """The excess of ``points`` horizons from 10 to N, largest batch first, and the best one."""
+    N = checks.count("samples", samples, minimum=FEWEST)
+    excess = _excess_at(model, N)
+    grid = _horizons(N, points)
+    values = np.array([excess(int(steps)) for steps in grid])
+    return Curve(N, N / grid, values, best_batch(model, N, points=points))
+
+
+def largest_harmless_batch(
+    model: Model, samples: int, *, share: float = 0.1, best: Choice | None = None
+) -> Choice:
+    """The shortest run on N samples whose excess is within ``share`` of the best one's.
+
+    More parallel than ``best`` (found if not given) at a price that is agreed on. Below the best
+    horizon the excess falls with T, so that bisection finds it.
+    """
+    N = checks.count("samples", samples, minimum=FEWEST)
+    share = checks.real("share", share, above=0.0)
+    best = best_batch(model, N) if best is None else best
+    excess, allowed = _excess_at(model, N), (1.0 + share) * best.parts.excess
+    low, high = FEWEST - 1, best.steps
+    while high - low > 1 and high > low * NARROW:
+        middle = max(math.isqrt(low * high), low + 1)
+        low, high = (low, middle) if excess(middle) <= allowed else (middle, high)
+    return Choice(high, N / high, model(high, N / high))
+
+
+def saturation_batch(model: Model, steps: int, *, share: float = 0.1) -> float:
+    """The batch from which a run of T updates gains little: variance = share of the rest.
+
+    The smallest B (a real number, at least 1) at which the variance is at most ``share`` times
+    approximation + bias, to 1e-6; infinite past 10^9, where there is nothing left to compare
+    with. Neither of these depends on B, and the variance falls with it.
+    """
+    share = checks.real("share", share, at_least=SMALLEST_SHARE)
+    T = checks.count("steps", steps, minimum=FEWEST)
+
+    def over(batch: float) -> float:
+        parts = model(T, batch)
+        rest = share * (parts.approximation + parts.bias)
+        return parts.variance / rest if rest > 0.0 else math.inf
+
+    if over(1.0) <= 1.0:
+        return 1.0
+    low = high = 1.0
+    while over(high) > 1.0:
+        low, high = high, 4.0 * high
+        if high > LARGEST_BATCH:
+            return math.inf
+    while high > low * (1.0 + 1e-6):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if over(middle) > 1.0 else (low, middle)
+    return high
+
+
+def noise_scale(problem: Problem, rates: ArrayLike) -> NoiseScale:
+    """``baselines.gradient_noise_scale`` before the last step, and its mean weighted by the rates.
+
+    What practice calls the critical batch size. It is a property of one step and of the
+    spectrum's trace; ``saturation_batch`` is one of the whole run. docs/laws.md compares them.
+    """
+    scale = gradient_noise_scale(problem, rates)
+    return NoiseScale(float(scale[-1]), float(np.average(scale, weights=np.asarray(rates))))
+
+
+def saturation(
+    problem: Problem, law: Model, steps: int, peak: float, *, share: float = 0.1, shape: Shape = wsd
+) -> Saturation:
+    """``saturation_batch`` of the exact risk and of a law, beside the noise scale."""
+    return Saturation(
+        steps,
+        saturation_batch(exact(problem, peak, shape=shape), steps, share=share),
+        saturation_batch(law, steps, share=share),
+        noise_scale(problem, shape(steps, peak)),
+    )
+
+
+def _horizons(samples: int, points: int) -> IntArray:
+    points = checks.count("points", points, minimum=2)
+    return np.unique(np.geomspace(FEWEST, samples, points).round().astype(np.int64))
+
+
+def _excess_at(model: Model, samples: int) -> Callable[[int], float]:
+    seen: dict[int, float] = {}
+
+    def excess(steps: int) -> float:
+        if steps not in seen:
+            seen[steps] = model(steps, samples / steps).excess
+        return seen[steps]
+
+    return excess
+
+
+def _valley(excess: Callable[[int], float], low: int, high: int) -> int:
+    """Golden section over whole numbers, in their logarithm."""
+    ratio = (math.sqrt(5.0) - 1.0) / 2.0
+    while high - low > 2 and high > low * NARROW:
+        left = round(low**ratio * high ** (1.0 - ratio))
+        right = max(round(low ** (1.0 - ratio) * high**ratio), left + 1)
+        low, high = (low, right) if excess(left) <= excess(right) else (left, high)
+    return min(range(low, high + 1), key=excess) if high - low <= 2 else low

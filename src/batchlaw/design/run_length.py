@@ -1,0 +1,229 @@
+"""Joint choices with a fixed number of samples: how many updates, at which rate, at what cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw.batches.allocation import allocate
+from batchlaw.influences.weights import influence
+from batchlaw.model.problem import Problem
+from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.risk.result import Risk
+from batchlaw.schedule.rates import wsd
+
+# (steps, peak) -> rates
+Shape = Callable[[int, float], FloatArray]
+
+# The fewest updates that a WSD schedule with a tenth of warmup can have.
+FEWEST = 10
+# Horizons that are tried one by one at the end of a search.
+NEAR = 64
+
+
+@dataclass(frozen=True)
+class CostModel:
+    """Wall-clock of a run.
+
+    An update takes ``step_seconds``, once for every ``width`` samples begun (a larger batch
+    is free up to the parallel width; None: any batch is), plus ``sample_seconds`` a sample.
+    """
+
+    step_seconds: float = 1.0
+    sample_seconds: float = 0.0
+    width: int | None = None
+
+    def __post_init__(self) -> None:
+        checks.real("step_seconds", self.step_seconds, at_least=0.0)
+        checks.real("sample_seconds", self.sample_seconds, at_least=0.0)
+        if self.width is not None:
+            checks.count("width", self.width)
+
+    def seconds(self, batches: FloatArray) -> float:
+        waves = np.ones_like(batches) if self.width is None else np.ceil(batches / self.width)
+        return float(self.step_seconds * waves.sum() + self.sample_seconds * batches.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """One horizon and peak rate with its oracle schedule, exact risk and cost."""
+
+    steps: int
+    peak: float
+    rates: FloatArray
+    batches: FloatArray
+    risk: Risk
+    seconds: float
+
+    @property
+    def total(self) -> float:
+        return float(self.risk.total)
+
+
+def evaluate(
+    problem: Problem,
+    samples: int,
+    steps: int,
+    peak: float,
+    *,
+    shape: Shape = wsd,
+    cost: CostModel | None = None,
+    max_batch: int | None = None,
+) -> Choice | None:
+    """Exact one-pass risk of the oracle schedule at a horizon; None where it diverges."""
+    rates = shape(steps, peak)
+    try:
+        kappa = influence(problem, rates)
+        batches = np.asarray(allocate(kappa, samples, max_batch=max_batch), dtype=np.float64)
+        risk = one_pass_risk(problem, rates, batches)
+    except ValueError as error:
+        if "unstable" in str(error):
+            return None
+        raise
+    return Choice(steps, peak, rates, batches, risk, (cost or CostModel()).seconds(batches))
+
+
+def best_horizon(
+    problem: Problem, samples: int, peak: float, *, shape: Shape = wsd, points: int = 40
+) -> Choice:
+    """The number of updates that is best for N = ``samples``, each with its oracle schedule.
+
+    Fewer updates have less noise and more bias (the horizon-noise trade-off of theorem 1).
+    A grid of horizons, then whole steps around the best of them.
+    """
+    choices = _horizons(problem, samples, lambda steps: peak, shape, points, None)
+    totals = {choice.steps: choice.total for choice in choices}
+    grid = sorted(totals)
+    at = grid.index(min(grid, key=totals.__getitem__))
+    low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+
+    def loss(steps: int) -> float:
+        if steps not in totals:
+            choice = evaluate(problem, samples, steps, peak, shape=shape)
+            totals[steps] = math.inf if choice is None else choice.total
+        return totals[steps]
+
+    while high - low > NEAR:
+        third = (high - low) // 3
+        if loss(low + third) < loss(high - third):
+            high -= third
+        else:
+            low += third
+    # Rounding of phases and batches makes the valley rough: look at every step of its bottom.
+    for steps in range(low, high + 1):
+        loss(steps)
+    best = evaluate(problem, samples, min(totals, key=totals.__getitem__), peak, shape=shape)
+    assert best is not None  # the grid held a stable one
+    return best
+
+
+def best_horizon_and_peak(
+    problem: Problem, samples: int, *, shape: Shape = wsd, points: int = 20
+) -> Choice:
+    """The best pair (T, gamma) for N = ``samples``, each with its oracle schedule."""
+    choices = joint_choices(problem, samples, shape=shape, points=points)
+    best = min(choices, key=lambda choice: choice.total)
+    # The grid of horizons is coarse: look between its points at the rate that was found.
+    finer = best_horizon(problem, samples, best.peak, shape=shape, points=points)
+    return min(best, finer, key=lambda choice: choice.total)
+
+
+def frontier(
+    problem: Problem,
+    samples: int,
+    cost: CostModel,
+    *,
+    shape: Shape = wsd,
+    points: int = 20,
+) -> list[Choice]:
+    """Choices that no other beats in both risk and wall-clock, fastest first.
+
+    With a parallel width every horizon is tried with batches capped at each number of waves
+    too, down to the fewest that hold the samples: a lower cap is faster and noisier.
+    """
+    choices = joint_choices(problem, samples, shape=shape, points=points, cost=cost)
+    for choice in tuple(choices):
+        for cap in _caps(choice, cost):
+            capped = evaluate(
+                problem, samples, choice.steps, choice.peak, shape=shape, cost=cost, max_batch=cap
+            )
+            choices += [] if capped is None else [capped]
+    kept: list[Choice] = []
+    for choice in sorted(choices, key=lambda c: (c.seconds, c.total)):
+        if not kept or choice.total < kept[-1].total:
+            kept.append(choice)
+    return kept
+
+
+def _caps(choice: Choice, cost: CostModel) -> list[int]:
+    """Whole waves below the choice's largest batch that can still hold all samples."""
+    if cost.width is None:
+        return []
+    most = math.ceil(float(choice.batches.max()) / cost.width)
+    least = math.ceil(float(choice.batches.mean()) / cost.width)
+    return [waves * cost.width for waves in range(least, most)]
+
+
+def joint_choices(
+    problem: Problem,
+    samples: int,
+    *,
+    shape: Shape = wsd,
+    points: int = 20,
+    cost: CostModel | None = None,
+) -> list[Choice]:
+    """The best rate of every horizon on a grid, found by golden section in its logarithm."""
+    top = math.log(2.0 / float(problem.eigenvalues[0])) - 1e-9
+
+    def best_peak(steps: int) -> float:
+        def loss(log_peak: float) -> float:
+            choice = evaluate(problem, samples, steps, math.exp(log_peak), shape=shape)
+            return math.inf if choice is None else choice.total
+
+        return math.exp(_golden(loss, top - math.log(1e4), top))
+
+    return _horizons(problem, samples, best_peak, shape, points, cost)
+
+
+def _horizons(
+    problem: Problem,
+    samples: int,
+    peak_at: Callable[[int], float],
+    shape: Shape,
+    points: int,
+    cost: CostModel | None,
+) -> list[Choice]:
+    samples = checks.count("samples", samples, minimum=FEWEST)
+    grid = np.unique(np.geomspace(FEWEST, samples, checks.count("points", points)).astype(int))
+    choices = (
+        evaluate(problem, samples, int(steps), peak_at(int(steps)), shape=shape, cost=cost)
+        for steps in grid
+    )
+    kept = [choice for choice in choices if choice is not None]
+    if not kept:
+        raise ValueError(f"no horizon is stable for {samples} samples at this rate")
+    return kept
+
+
+def _golden(loss: Callable[[float], float], low: float, high: float) -> float:
+    """Minimum of a function with one valley, to 1e-3 of the bracket's start."""
+    ratio = (math.sqrt(5.0) - 1.0) / 2.0
+    tolerance = 1e-3 * (high - low)
+    left, right = high - ratio * (high - low), low + ratio * (high - low)
+    at_left, at_right = loss(left), loss(right)
+    while high - low > tolerance:
+        # Where both diverge the valley lies at smaller rates.
+        if at_left <= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - ratio * (high - low)
+            at_left = loss(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + ratio * (high - low)
+            at_right = loss(right)
+    return left if at_left < at_right else right

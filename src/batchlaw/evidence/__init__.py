@@ -1,0 +1,1 @@
+"""What the package shows for itself: experiments, claims, a training study, sweeps."""

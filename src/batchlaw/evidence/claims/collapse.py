@@ -1,0 +1,152 @@
+"""Any schedule enters through one number: 1/B_eff for one pass, rho_eff for data reuse."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+from batchlaw.batches.allocation import effective_batch, effective_fluctuation
+from batchlaw.evidence.claims.claim import Check, Collapse, Proportional
+from batchlaw.evidence.claims.settings import Size, Task, named, peak_rate, wide_problem
+from batchlaw.influences.weights import influence
+from batchlaw.model.problem import Problem
+from batchlaw.risk.multi_pass import multi_pass_risk
+from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.risk.result import jackknife
+from batchlaw.schedule.rates import wsd
+
+# Bias small enough for the label noise to dominate, and one pair where it is not.
+PAIRS = ((1.5, 2.2), (2.0, 2.0), (2.0, 2.6), (2.5, 2.0), (3.0, 2.5), (2.0, 1.5))
+BUDGETS = (4.0, 64.0, 1024.0)
+# Data reuse: samples and steps for which gamma L log N is below N.
+SAMPLES, REUSE_STEPS = 1000, 1500
+DRAWN_SKETCH, DRAWN_SAMPLES, DRAWN_STEPS = 16, 200, 600
+INFLUENCE, RHO, MEAN = "1/B_eff", "rho_eff", "1/(mean batch)"
+# Largest deviation from proportionality over three decades of budgets.
+TOLERANCE = 0.05
+
+
+def tasks(size: Size) -> list[Task]:
+    """One task a pair and procedure, and one with drawn datasets."""
+    one = [partial(_one_pass, size, a, b) for a, b in PAIRS]
+    pairs = PAIRS[:2] if size.quick else PAIRS
+    reuse = [partial(_reuse, a, b, replacement) for a, b in pairs for replacement in (False, True)]
+    return [*one, *reuse, partial(_given_datasets, size)]
+
+
+def shapes(steps: int, seed: int = 0) -> dict[str, FloatArray]:
+    """Batch sizes of mean one, of many shapes, none of them near the optimum by design."""
+    t = (np.arange(steps) + 0.5) / steps
+    rng = np.random.default_rng(seed)
+    raw = {
+        "constant": np.ones(steps),
+        "rising": 0.1 + t,
+        "falling": 1.1 - t,
+        "late large": np.where(t > 0.75, 8.0, 1.0),
+        "early large": np.where(t < 0.25, 8.0, 1.0),
+        "middle large": np.where(np.abs(t - 0.5) < 0.1, 20.0, 1.0),
+        "saw": 1.0 + 9.0 * (8.0 * t % 1.0),
+        "random": np.exp(rng.normal(size=steps)),
+        "random stages": np.repeat(np.exp(rng.normal(size=10)), -(-steps // 10))[:steps],
+    }
+    return {name: shape / shape.mean() for name, shape in raw.items()}
+
+
+def _one_pass(size: Size, a: float, b: float) -> list[Check[Any]]:
+    problem = wide_problem(a, b)
+    steps = size.longest // 30
+    rates = wsd(steps, peak_rate(problem))
+    kappa = influence(problem, rates)
+    batches = np.array([N * B for N in BUDGETS for B in shapes(steps).values()])
+    variance = np.asarray(one_pass_risk(problem, rates, batches).variance)
+    evidence = Collapse(
+        variance,
+        {
+            INFLUENCE: 1.0 / np.asarray(effective_batch(kappa, batches)),
+            MEAN: 1.0 / batches.mean(axis=1),
+        },
+        "variance",
+    )
+    return [
+        Check(
+            "one-pass variance ~ 1/B_eff, whatever the schedule",
+            "theorem 1; proposition raw-var (H.3)",
+            named(a, b, T=steps),
+            evidence,
+            Proportional(INFLUENCE, TOLERANCE),
+            {"mean batch for B_eff": Proportional(MEAN, TOLERANCE)},
+        )
+    ]
+
+
+def _reuse(a: float, b: float, replacement: bool) -> list[Check[Any]]:
+    problem = wide_problem(a, b)
+    rates = wsd(REUSE_STEPS, peak_rate(problem))
+    batches = _reuse_batches(REUSE_STEPS, SAMPLES, 4)
+    risk = multi_pass_risk(problem, rates, batches, samples=SAMPLES, replacement=replacement)
+    rho, inverse, mean = _summaries(problem, rates, batches, SAMPLES, replacement)
+    summaries = {RHO: rho, MEAN: mean} | ({} if replacement else {INFLUENCE: inverse})
+    error = float(np.max(risk.uncertainty))
+    evidence = Collapse(np.asarray(risk.fluctuation), summaries, "fluctuation", error)
+    return [_reuse_check(evidence, replacement, named(a, b, N=SAMPLES, L=REUSE_STEPS))]
+
+
+def _given_datasets(size: Size) -> list[Check[Any]]:
+    """The same without any approximation: exact given a dataset, averaged over drawn ones."""
+    problem = Problem.power_law(2.0, 2.6, DRAWN_SKETCH, dim=2000, seed=5).prior_mean()
+    rates = wsd(DRAWN_STEPS, peak_rate(problem))
+    batches = _reuse_batches(DRAWN_STEPS, DRAWN_SAMPLES, 2)
+    rows = np.array(
+        [
+            multi_pass_risk(
+                problem, rates, batches, dataset=problem.sample(DRAWN_SAMPLES, seed)
+            ).fluctuation
+            for seed in range(size.datasets)
+        ]
+    )
+    rho, inverse, mean = _summaries(problem, rates, batches, DRAWN_SAMPLES, False)
+    left_out = np.log((rows.sum(axis=0) - rows) / (size.datasets - 1) / rho)
+    error = jackknife((left_out - left_out.mean(axis=1, keepdims=True)).T).max()
+    summaries = {RHO: rho, INFLUENCE: inverse, MEAN: mean}
+    evidence = Collapse(rows.mean(axis=0), summaries, "fluctuation", float(error))
+    case = named(2.0, 2.6, M=DRAWN_SKETCH, N=DRAWN_SAMPLES, L=DRAWN_STEPS, datasets=size.datasets)
+    return [_reuse_check(evidence, False, case)]
+
+
+def _reuse_check(evidence: Collapse, replacement: bool, case: str) -> Check[Any]:
+    wrong = {"mean batch for rho_eff": Proportional(MEAN, TOLERANCE)}
+    if not replacement:
+        wrong["1/B for rho"] = Proportional(INFLUENCE, TOLERANCE)
+    return Check(
+        f"fluctuation ~ rho_eff, {'with' if replacement else 'without'} replacement",
+        "remark, with replacement; lemma wr-batch-fluc-source (I.4)"
+        if replacement
+        else "theorem 2; corollary wor-batch-fluc (J)",
+        case,
+        evidence,
+        Proportional(RHO, TOLERANCE),
+        wrong,
+    )
+
+
+def _reuse_batches(steps: int, samples: int, levels: int) -> FloatArray:
+    """All shapes at means from 1 to 0.3 N, cut to 1..N: where rho and 1/B differ."""
+    means = np.geomspace(1.0, 0.3 * samples, levels)
+    raw = [mean * shape for mean in means for shape in shapes(steps).values()]
+    return np.clip(np.round(raw), 1.0, samples)
+
+
+def _summaries(
+    problem: Problem, rates: FloatArray, batches: FloatArray, samples: int, replacement: bool
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """rho_eff, 1/B_eff and 1/(mean batch) of each schedule."""
+    kappa = influence(problem, rates)
+    rho = effective_fluctuation(kappa, batches, samples, replacement=replacement)
+    return (
+        np.asarray(rho),
+        1.0 / np.asarray(effective_batch(kappa, batches)),
+        1.0 / batches.mean(axis=1),
+    )

@@ -1,0 +1,149 @@
+"""Influence under a power law: its pointwise form, its total, and the two horizons apart."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+from batchlaw.evidence.claims.claim import Check, Curve, Exponent, wrong_exponents
+from batchlaw.evidence.claims.settings import (
+    DECADE,
+    LEARNING,
+    MEMORY,
+    SPECTRA,
+    Size,
+    Task,
+    fewest_samples,
+    horizons,
+    named,
+    parts,
+    peak_rate,
+    step_grid,
+    wide_problem,
+)
+from batchlaw.influences.weights import influence
+from batchlaw.risk.multi_pass import multi_pass_risk
+from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.schedule.rates import wsd, wsd_phases
+from batchlaw.theory.bounds.schedule import remaining_mass
+
+# Pairs for the separation of the horizons.
+SEPARATED = ((1.5, 1.5), (2.0, 2.0), (3.0, 2.5))
+# The decay ends at this share of the peak, whatever its length is.
+FINAL = 1e-6
+# Below this a the stable phase would have to be far longer than the decay.
+SETTLES = 2.0
+POINTWISE = "1 + R_t"
+TAU = "decay time"
+
+
+def tasks(size: Size) -> list[Task]:
+    """One task a spectrum, and one a pair whose horizons are taken apart."""
+    return [partial(_influence, size, a) for a in SPECTRA] + [
+        partial(_separation, size, a, b) for a, b in SEPARATED
+    ]
+
+
+def _influence(size: Size, a: float) -> list[Check[Any]]:
+    problem = wide_problem(a, 2.0)
+    gamma = peak_rate(problem)
+    T = step_grid(size.longest)
+    totals = np.array([influence(problem, wsd(int(t), gamma)).sum() for t in T])
+    shape = Exponent(1.0 / a - 2.0, POINTWISE)
+    mass = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
+    rate = Exponent(1.0 / a, "gamma", 0.03)
+    peaks = gamma * np.geomspace(1e-2, 1.0, 9)
+    by_rate = np.array([influence(problem, wsd(size.longest, g)).sum() for g in peaks])
+    case = named(a, T=f"{size.longest:.0e}")
+    return [
+        Check(
+            "influence ~ gamma_t^2 (1 + R_t)^(1/a - 2)",
+            "lemma app-final-risk-influence (A.8)",
+            case,
+            _pointwise(a, size.longest),
+            shape,
+            wrong_exponents(shape),
+        ),
+        Check(
+            "total influence ~ (log T/T)(gamma T/log T)^(1/a)",
+            "lemmas batch-var-E1, E2 (H.5); multipass-kernel-shape (I.3)",
+            case,
+            Curve(horizons(T, gamma), totals, "total influence", DECADE),
+            mass,
+            wrong_exponents(mass),
+        ),
+        Check(
+            "total influence ~ gamma^(1/a) at a fixed horizon",
+            "lemma batch-var-E2 (H.5)",
+            case,
+            Curve({"gamma": peaks}, by_rate, "total influence", DECADE),
+            rate,
+            wrong_exponents(rate),
+        ),
+    ]
+
+
+def _pointwise(a: float, steps: int) -> Curve:
+    """kappa_t/gamma_t^2 against 1 + R_t over the stable phase and the decay of one schedule."""
+    problem = wide_problem(a, 2.0)
+    rates = wsd(steps, peak_rate(problem))
+    after = 1.0 + remaining_mass(rates)
+    first = wsd_phases(steps)[0]
+    wanted = np.geomspace(after[first], 10.0, 25)[::-1]
+    # Remaining mass falls along the schedule.
+    at = np.unique(steps - 1 - np.searchsorted(after[::-1], wanted))[::-1]
+    scaled = influence(problem, rates)[at] / rates[at] ** 2
+    return Curve({POINTWISE: after[at]}, scaled, "influence / rate^2", DECADE)
+
+
+def _separation(size: Size, a: float, b: float) -> list[Check[Any]]:
+    """The decay gets longer, the stable phase shorter: the total mass of the rates stays."""
+    problem = wide_problem(a, b)
+    gamma = peak_rate(problem)
+    times = size.longest * np.geomspace(3e-4, 1e-2, 10)
+    schedules = [_same_mass(size.longest, gamma, tau) for tau in times]
+    ones = [np.ones(rates.size) for rates in schedules]
+    N = fewest_samples(gamma * size.longest)
+    single = [one_pass_risk(problem, r, B) for r, B in zip(schedules, ones, strict=True)]
+    reused = [
+        multi_pass_risk(problem, r, B, samples=N, method="simple")
+        for r, B in zip(schedules, ones, strict=True)
+    ]
+    stays, moves = Exponent(0.0, TAU, 0.01), Exponent(1.0 / a - 1.0, TAU, 0.03)
+    curves: list[tuple[str, list[Any], str, Exponent]] = [
+        ("one-pass bias", single, "bias", stays),
+        ("one-pass variance from label noise", single, "variance_noise", moves),
+        ("fluctuation (simple recursion)", reused, "fluctuation", moves),
+        ("GD bias", reused, "bias", stays),
+        ("GD variance", reused, "variance", stays),
+    ]
+    return [
+        Check(
+            f"longer decay, same total rate: {name} "
+            + ("stays" if law is stays else "falls like the decay time^(1/a - 1)"),
+            "section 3, two horizons; theorems 1 and 2",
+            named(a, b, A=f"{gamma * 0.6 * size.longest:.3g}"),
+            Curve({TAU: times}, parts(risks, part), name, DECADE),
+            law,
+            _planted(law, stays, a),
+        )
+        for name, risks, part, law in curves
+    ]
+
+
+def _planted(law: Exponent, stays: Exponent, a: float) -> dict[str, Exponent]:
+    """The other horizon; and exponents off by 0.1, where the slope settles at all."""
+    other = {} if law is stays else {"the other horizon": stays}
+    return other if other and a < SETTLES else wrong_exponents(law) | other
+
+
+def _same_mass(steps: int, peak: float, decay_time: float) -> FloatArray:
+    """WSD with sum of rates 0.6 peak steps, and a decay of the given time constant."""
+    warmup = steps // 10
+    decay = round(-math.log(FINAL) * decay_time)
+    stable = round(0.6 * steps - 0.5 * (warmup + 1) - decay_time * (1.0 - FINAL) + 0.5)
+    return wsd(warmup + stable + decay, peak, warmup, warmup + stable, final=FINAL)

@@ -1,0 +1,49 @@
+"""What checks on power laws share: the sketch of one, and a check with wrong exponents."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from batchlaw.evidence.claims.claim import Check, Curve, Exponent, wrong_exponents
+from batchlaw.model.problem import Problem
+
+
+def sketch(a: float, b: float, size: float, sigma: float, nodes: int) -> Problem:
+    """The Gaussian sketch to ``size`` directions, averaged over the target prior."""
+    whole = size if math.isinf(size) else int(size)
+    return Problem.power_law_nodes(a, b, whole, kind="sketch", sigma=sigma, nodes=nodes)
+
+
+def exponent_check(
+    claim: str,
+    where: str,
+    case: str,
+    evidence: Curve,
+    law: Exponent,
+    others: Mapping[str, float] | None = None,
+) -> Check[Any]:
+    """A check whose wrong laws are off by 0.1, or have another term's or phase's exponent."""
+    wrong = wrong_exponents(law)
+    wrong |= {name: replace(law, value=value) for name, value in (others or {}).items()}
+    return Check(claim, where, case, evidence, law, wrong)
+
+
+def limit_check(
+    where: str, case: str, a: float, b: float, exponent: float, others: Mapping[str, float]
+) -> Check[Any]:
+    """What no number of steps removes, against the size of the sketch."""
+    sizes = np.logspace(3.0, 9.0, 8).round()
+    values = [sketch(a, b, size, 0.0, 64).approximation for size in sizes]
+    return exponent_check(
+        "limit of the risk for many steps, in M",
+        where,
+        f"{case}, M to {sizes[-1]:g}",
+        Curve({"M": sizes}, np.array(values), "Approx"),
+        Exponent(exponent, "M"),
+        others=others,
+    )

@@ -1,0 +1,236 @@
+"""Gaussian sketches: approximation, spectrum and spread, drawn at d = 10^6 and in the limit.
+
+The rows of a drawn sketch are independent, so its leading M rows are a sketch of M rows, and
+disjoint groups of rows are independent sketches: one draw serves every M, and one matrix of
+Gaussians every (a, b). What the target has beyond coordinate d is added in closed form.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.evidence.claims.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
+from batchlaw.evidence.claims.ensembles import gaussian
+from batchlaw.evidence.claims.settings import (
+    DECADE,
+    PAIRS,
+    SPECTRA,
+    Size,
+    Task,
+    named,
+    wide_problem,
+)
+from batchlaw.from_data.slopes import fit_slope
+from batchlaw.model.nodes import power_sum_after
+from batchlaw.model.power_law import power_law
+
+# Rows of the smallest sketch.
+SMALLEST = 6
+WIDEST = 10**6
+SEED = 20
+
+
+def tasks(size: Size) -> list[Task]:
+    """The limit: one task a pair or spectrum. Drawn sketches: one task for all."""
+    settled = [pair for pair in PAIRS if pair[1] <= pair[0]]
+    return [
+        *(partial(_approximation, a, b) for a, b in (PAIRS[::2] if size.quick else PAIRS)),
+        *(partial(_spectrum, a) for a in SPECTRA),
+        *(partial(_sample_spectrum, size, a) for a in SPECTRA),
+        partial(_drawn, size, settled[1:4] if size.quick else settled),
+    ]
+
+
+def _approximation(a: float, b: float) -> list[Check[Any]]:
+    """By the deterministic equivalent, exact up to relative order 1/M."""
+    M = np.geomspace(1e4, WIDEST, 7).round()
+    y = np.array([wide_problem(a, b, int(m)).approximation for m in M])
+    law = Exponent(1.0 - b, "M")
+    return [
+        Check(
+            "approximation ~ M^(1-b)",
+            "theorems 1 and 2; lemma approx-final (C.3)",
+            named(a, b, M=f"{WIDEST:.0e}", d="infinite"),
+            Curve({"M": M}, y, "approximation", DECADE),
+            law,
+            wrong_exponents(law),
+        )
+    ]
+
+
+def _spectrum(a: float) -> list[Check[Any]]:
+    """Eigenvalues j = 100 .. M/100 of a sketch, by the deterministic equivalent."""
+    problem = wide_problem(a, 2.0, WIDEST)
+    index = np.cumsum(problem.multiplicity) - 0.5 * problem.multiplicity
+    inside = (index > 100.0) & (index < WIDEST / 100.0)
+    curve = Curve({"j": index[inside]}, problem.eigenvalues[inside], "eigenvalue", DECADE)
+    law = Exponent(-a, "j")
+    return [
+        Check(
+            "sketched spectrum mu_j ~ j^-a",
+            "lemma aux-G4-E5 (K)",
+            named(a, M=f"{WIDEST:.0e}"),
+            curve,
+            law,
+            wrong_exponents(law),
+        )
+    ]
+
+
+def _sample_spectrum(size: Size, a: float) -> list[Check[Any]]:
+    """Eigenvalues j = 4 .. N/8 of drawn sample covariances of M = 4 N directions."""
+    N, M = (256, 1024) if size.quick else (1024, 4096)
+    scale = power_law(0.5 * a, 1, M)
+    wanted = np.unique(np.geomspace(4, N // 8, 12).astype(int))
+    rows = []
+    for seed in range(2 * size.draws):
+        half = np.random.default_rng([SEED, 1, seed]).standard_normal((N, M)) * scale
+        rows.append(np.linalg.eigvalsh(half @ half.T / N)[::-1][wanted - 1])
+    law = Exponent(-a, "j", 0.03)
+    return [
+        Check(
+            "empirical spectrum mu_j(Sigma_hat) ~ j^-a for j <= N/8",
+            "lemma aux-2025-E8 (K)",
+            named(a, N=N, M=M, draws=len(rows)),
+            Curve({"j": wanted.astype(float)}, np.array(rows), "eigenvalue", math.log(N / 32)),
+            law,
+            wrong_exponents(law),
+        )
+    ]
+
+
+@dataclass(frozen=True, eq=False)
+class Grams:
+    """sum_i i^-s x_i x_i^T over the d columns x_i of one matrix of Gaussians, for several s."""
+
+    rows: int
+    dim: int
+    of: dict[float, FloatArray]
+
+    @classmethod
+    def draw(cls, rows: int, dim: int, powers: Sequence[float], seed: int) -> Grams:
+        weights = np.stack([power_law(power, 1, dim) for power in powers])
+        grams = rows * gaussian(rows, weights, np.random.default_rng([SEED, seed]))
+        return cls(rows, dim, dict(zip(powers, grams, strict=True)))
+
+    def groups(self, sketch: int) -> list[slice]:
+        """Disjoint groups of rows: independent sketches."""
+        return [slice(k, k + sketch) for k in range(0, self.rows - sketch + 1, sketch)]
+
+    def approximations(self, a: float, b: float, sketch: int) -> FloatArray:
+        """sum_i i^-b - tr(Sigma^-1 Sigma_w) of each group, averaged over the target."""
+        captured = [
+            np.trace(np.linalg.solve(self.of[a][g, g], self.of[a + b][g, g]))
+            for g in self.groups(sketch)
+        ]
+        return power_sum_after(b, 0) - np.array(captured)
+
+    def eigenvalues(self, a: float, sketch: int) -> FloatArray:
+        """Of Sigma, descending, one row a group."""
+        return np.array(
+            [np.linalg.eigvalsh(self.of[a][g, g] / sketch)[::-1] for g in self.groups(sketch)]
+        )
+
+
+def _drawn(size: Size, pairs: Sequence[tuple[float, float]]) -> list[Check[Any]]:
+    powers = sorted({a for a, _ in pairs} | {a + b for a, b in pairs})
+    draws = [Grams.draw(size.rows, size.dim, powers, seed) for seed in range(size.draws)]
+    M = (SMALLEST * 2.0 ** np.arange(0.0, math.log2(size.rows / SMALLEST), 0.5)).astype(int)
+    checks = []
+    for a, b in pairs:
+        each = [[draw.approximations(a, b, int(m)) for m in M] for draw in draws]
+        checks += _drawn_approximation(size, a, b, M, each)
+        checks.append(_spread(size, a, b, M, each))
+    for a in sorted({a for a, _ in pairs}):
+        checks.append(_drawn_spectrum(size, a, M, draws))
+    return checks
+
+
+def _case(size: Size, a: float, b: float | None, M: IntArray) -> str:
+    return named(a, b, d=f"{size.dim:.0e}", M=f"{M[0]}..{M[-1]}", draws=size.draws)
+
+
+def _drawn_approximation(
+    size: Size, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
+) -> list[Check[Any]]:
+    means = np.array([[values.mean() for values in row] for row in each])
+    law = Exponent(1.0 - b, "M + 1/2")
+    limit = wide_problem(a, b, int(M[-1])).approximation
+    ratio = means[:, -1] / limit
+    error = float(ratio.std(ddof=1) / math.sqrt(ratio.size))
+    return [
+        Check(
+            "approximation ~ M^(1-b), drawn sketches",
+            "theorems 1 and 2; lemma approx-final (C.3)",
+            _case(size, a, b, M),
+            Curve({"M + 1/2": M.astype(float) + 0.5}, means, "approximation"),
+            law,
+            wrong_exponents(law),
+        ),
+        Check(
+            "drawn sketches have the approximation of the deterministic equivalent",
+            "ours: sketch_equivalent",
+            named(a, b, d=f"{size.dim:.0e}", M=M[-1], draws=size.draws),
+            Estimate(float(ratio.mean()), "drawn / equivalent", error),
+            Value(1.0, 0.02),
+            {"a tenth more": Value(1.1, 0.02), "a tenth less": Value(0.9, 0.02)},
+        ),
+    ]
+
+
+def _spread(
+    size: Size, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
+) -> Check[Any]:
+    """Relative standard deviation over sketches, where a draw has at least three of them."""
+    many = M[size.rows // M >= 3]
+    grand = [np.mean([row[k].mean() for row in each]) for k in range(many.size)]
+    variance = np.array(
+        [[np.mean((row[k] / grand[k] - 1.0) ** 2) for k in range(many.size)] for row in each]
+    )
+    x = many.astype(np.float64)
+    slope = fit_slope(x, variance, width=math.log(x[-1] / x[0]))
+    deviation = math.sqrt(variance.mean(axis=0)[-1])
+    return Check(
+        "the spread over sketches shrinks at least like M^(-1/2)",
+        "theorems 1 and 2: with probability 1 - exp(-Omega(M))",
+        _case(size, a, b, many),
+        Estimate(
+            0.5 * slope.value,
+            "exponent of the relative standard deviation",
+            0.5 * slope.error,
+            detail=f"{deviation:.2%} at M = {many[-1]}",
+        ),
+        Value(-0.5, 0.0, "at_most"),
+        {"the spread stays": Value(-0.1, 0.0, "at_least")},
+    )
+
+
+def _drawn_spectrum(size: Size, a: float, M: IntArray, draws: list[Grams]) -> Check[Any]:
+    """Largest over smallest constant of mu_j ~ j^-a over all j up to M, the last ones included."""
+    rows = np.array([[_constants(draw, a, int(m)) for m in M] for draw in draws])
+    slope = fit_slope(M.astype(np.float64), rows, width=math.log(M[-1] / M[0]))
+    return Check(
+        "the constants of mu_j ~ j^-a, j <= M, do not come apart with M",
+        "lemma aux-G4-E5 (K)",
+        _case(size, a, None, M),
+        Estimate(
+            slope.value,
+            "exponent of largest / smallest constant",
+            slope.error,
+            detail=f"largest / smallest is {rows.mean(axis=0)[-1]:.3g} at M = {M[-1]}",
+        ),
+        Value(0.1, 0.0, "at_most"),
+        {"they do": Value(0.3, 0.0, "at_least")},
+    )
+
+
+def _constants(draw: Grams, a: float, sketch: int) -> float:
+    scaled = draw.eigenvalues(a, sketch) * np.arange(1.0, sketch + 1.0) ** a
+    return float((scaled.max(axis=1) / scaled.min(axis=1)).mean())

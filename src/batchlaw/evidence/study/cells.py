@@ -1,0 +1,112 @@
+"""Cells: all that one result depends on, as plain values; and what computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import IntArray
+from batchlaw.evidence.study.data import population, python_sources
+from batchlaw.evidence.study.groups import MODEL, TASKS, Group
+from batchlaw.evidence.study.models import model_pilot, train_model
+from batchlaw.evidence.study.regression import exact_noise, measure, pilot_spectrum, train
+from batchlaw.evidence.study.schedules import (
+    RATES,
+    REFERENCE,
+    REFERENCE_SEEDS,
+    batches_of,
+    noise_influence,
+    spectrum_of,
+)
+from batchlaw.jobs.store import DONE, Store
+
+Cell = Mapping[str, Any]
+# Rises whenever the same cell would give another result.
+VERSION = 1
+PILOT, PILOT_SEED = "pilot", 1_000_003
+
+
+def pilot_cell(group: Group, peak: float) -> Cell:
+    """The run whose spectrum gives the influence at a peak."""
+    constant = np.full(group.steps, group.mean_batch, dtype=np.int64)
+    return _cell(group, PILOT, peak, PILOT_SEED, constant)
+
+
+def pilot_cells(groups: list[Group]) -> list[Cell]:
+    """Pilots of all groups, the longest first so that no worker is left with one at the end."""
+    longest = sorted(groups, key=lambda group: group.task != "transformer")
+    return [pilot_cell(group, peak) for group in longest for peak in group.peaks]
+
+
+def group_cells(group: Group, store: Store) -> Iterator[Cell]:
+    """All runs of a group, by seed first: a study that is cut short has whole seeds.
+
+    A peak whose pilot diverged borrows the spectrum of the nearest that did not.
+    """
+    runs = []
+    for peak in group.peaks:
+        pilot = usable_pilot(group, peak, store)
+        if pilot is None:
+            continue
+        rates = RATES[group.rates](group.steps, peak)
+        spectrum = spectrum_of(pilot)
+        kappa = noise_influence(spectrum, group.optimizer, rates)
+        for schedule in schedules_of(group):
+            batches = batches_of(schedule, kappa, rates, spectrum.trace, group.mean_batch)
+            runs.append((schedule, peak, batches))
+    for seed in range(group.seeds):
+        for schedule, peak, batches in runs:
+            if schedule == REFERENCE and seed >= REFERENCE_SEEDS:
+                continue
+            yield _cell(group, schedule, peak, seed, batches)
+
+
+def schedules_of(group: Group) -> tuple[str, ...]:
+    """A model's noise is measured against a run with little of it; a regression's needs none."""
+    more = (REFERENCE,) if TASKS[group.task].kind == MODEL else ()
+    return (*group.schedules, *more)
+
+
+def usable_pilot(group: Group, peak: float, store: Store) -> dict[str, Any] | None:
+    for other in sorted(group.peaks, key=lambda p: (abs(np.log(p / peak)), p)):
+        row = store.get(pilot_cell(group, other))
+        if row is not None and row.status == DONE:
+            return row.result
+    return None
+
+
+def run_cell(cell: Cell) -> dict[str, Any]:
+    """The result of a cell, from the cell alone; ArithmeticError where the run diverges."""
+    name, optimizer, seed = cell["task"], cell["optimizer"], cell["seed"]
+    rates = RATES[cell["rates"]](cell["steps"], cell["peak"])
+    batches = np.array(cell["batches"], dtype=np.int64)
+    if TASKS[name].kind == MODEL:
+        run_model = model_pilot if cell["schedule"] == PILOT else train_model
+        return run_model(name, optimizer, rates, batches, seed)
+    people, runs = population(name), cell["repetitions"]
+    if cell["schedule"] == PILOT:
+        return pilot_spectrum(people, optimizer, rates, batches, seed, runs)
+    weights, _ = train(people, optimizer, rates, batches, seed, runs)
+    result = measure(people, weights)
+    if optimizer == "sgd" and seed == 0:
+        result["exact"] = exact_noise(people, rates, batches)
+    return result
+
+
+def _cell(group: Group, schedule: str, peak: float, seed: int, batches: IntArray) -> Cell:
+    return {
+        "study": VERSION,
+        "task": group.task,
+        "optimizer": group.optimizer,
+        "rates": group.rates,
+        "schedule": schedule,
+        "peak": peak,
+        "seed": seed,
+        "steps": group.steps,
+        "mean_batch": group.mean_batch,
+        "repetitions": group.repetitions,
+        "data": python_sources().digest if group.task == "transformer" else group.task,
+        "batches": batches.tolist(),
+    }

@@ -1,0 +1,142 @@
+"""What the study runs: tasks, grids of rates, seeds, and the order in which groups matter."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from batchlaw._base import checks
+from batchlaw.evidence.study.schedules import RATES, SCHEDULES
+
+OPTIMIZERS = ("sgd", "momentum", "adamw")
+# Repetitions in one cell of a regression: a seed is a block of them.
+REPETITIONS = 200
+
+
+# The lowest peak of a grid, and how many there are, each twice the one before.
+Grid = tuple[float, int]
+
+
+@dataclass(frozen=True)
+class Task:
+    """Something to train, with a grid of rates for each of ``OPTIMIZERS``."""
+
+    name: str
+    kind: str
+    steps: int
+    grids: tuple[Grid, Grid, Grid]
+    mean_batch: int = 8
+
+    def peaks(self, optimizer: str) -> tuple[float, ...]:
+        lowest, count = self.grids[OPTIMIZERS.index(optimizer)]
+        return tuple(lowest * 2.0**k for k in range(count))
+
+
+REGRESSION, MODEL = "regression", "model"
+TASKS = {
+    task.name: task
+    for task in (
+        Task("digits-features", REGRESSION, 400, ((1.0, 5), (0.1, 5), (0.04, 4))),
+        Task("digits", REGRESSION, 400, ((0.5, 5), (0.05, 4), (0.02, 5))),
+        Task("diabetes", REGRESSION, 400, ((0.0625, 7), (0.00625, 7), (0.01, 7))),
+        Task("breast_cancer", REGRESSION, 400, ((0.5, 4), (0.05, 5), (0.04, 5))),
+        Task("wine", REGRESSION, 400, ((0.5, 4), (0.025, 5), (0.02, 6))),
+        Task("logistic", MODEL, 400, ((0.1, 4), (0.01, 4), (0.01, 5))),
+        Task("mlp", MODEL, 400, ((0.1, 5), (0.01, 5), (0.005, 4))),
+        Task("transformer", MODEL, 800, ((0.25, 3), (0.05, 3), (0.002, 3))),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Group:
+    """One comparison: a task, an optimizer and rates; all schedules at all peaks and seeds."""
+
+    task: str
+    optimizer: str
+    rates: str
+    peaks: tuple[float, ...]
+    seeds: int
+    steps: int
+    mean_batch: int
+    repetitions: int = 1
+    schedules: tuple[str, ...] = SCHEDULES
+
+    @property
+    def name(self) -> str:
+        return f"{self.task}, {self.optimizer}, {self.rates}"
+
+
+def make_group(name: str, optimizer: str, rates: str, seeds: int) -> Group:
+    """A group of the default sizes."""
+    task = TASKS[checks.choice("task", name, tuple(TASKS))]
+    peaks = task.peaks(checks.choice("optimizer", optimizer, OPTIMIZERS))
+    runs = REPETITIONS if task.kind == REGRESSION else 1
+    return Group(name, optimizer, rates, peaks, seeds, task.steps, task.mean_batch, runs)
+
+
+def full_groups() -> list[Group]:
+    """The default study, what matters most first; what does not fit the hours is dropped."""
+    regressions = [name for name, task in TASKS.items() if task.kind == REGRESSION]
+    groups = [make_group(name, "sgd", "wsd", 8) for name in regressions]
+    groups += [make_group("transformer", "adamw", "wsd", 8)]
+    for optimizer, rates in itertools.product(OPTIMIZERS, RATES):
+        groups += [make_group(name, optimizer, rates, 10) for name in ("logistic", "mlp")]
+    groups += [make_group("transformer", "adamw", "wsd-linear", 8)]
+    for name in ("digits", "digits-features", "diabetes"):
+        groups += [
+            make_group(name, optimizer, rates, 8)
+            for optimizer, rates in itertools.product(OPTIMIZERS, RATES)
+            if (optimizer, rates) != ("sgd", "wsd")
+        ]
+    groups += [make_group("transformer", "adamw", "cosine", 8)]
+    return groups + [make_group("transformer", name, "wsd", 5) for name in ("momentum", "sgd")]
+
+
+def quick_groups() -> list[Group]:
+    """A few groups of short runs: that all works, not what is true."""
+    groups = [
+        make_group("digits", "sgd", "wsd", 5),
+        make_group("diabetes", "adamw", "wsd-linear", 5),
+        make_group("mlp", "momentum", "wsd", 4),
+        make_group("logistic", "adamw", "cosine", 4),
+    ]
+    short = [
+        replace(g, steps=200, repetitions=min(g.repetitions, 100), peaks=g.peaks[1:3])
+        for g in groups
+    ]
+    text = make_group("transformer", "adamw", "wsd", 2)
+    return [*short, replace(text, steps=60, mean_batch=4, peaks=text.peaks[1:2])]
+
+
+def chosen(
+    groups: Sequence[Group],
+    tasks: Sequence[str] | None,
+    optimizers: Sequence[str] | None,
+) -> list[Group]:
+    """The groups of the named tasks and optimizers."""
+    for name in tasks or ():
+        checks.choice("task", name, tuple(TASKS))
+    for name in optimizers or ():
+        checks.choice("optimizer", name, OPTIMIZERS)
+    kept = [
+        group
+        for group in groups
+        if (not tasks or group.task in tasks) and (not optimizers or group.optimizer in optimizers)
+    ]
+    if not kept:
+        raise ValueError("task and optimizer must leave something to run, got none at this size")
+    return kept
+
+
+def left_out(groups: Sequence[Group]) -> list[str]:
+    """Comparisons that could be made and are not among the groups, a line a task."""
+    made = {(group.task, group.optimizer, group.rates) for group in groups}
+    pairs = list(itertools.product(OPTIMIZERS, RATES))
+    lines = []
+    for task in TASKS:
+        missing = [pair for pair in pairs if (task, *pair) not in made]
+        named = "all" if len(missing) == len(pairs) else "; ".join(map(", ".join, missing))
+        lines += [f"{task}: {named}"] if missing else []
+    return lines

@@ -1,0 +1,95 @@
+"""The plan of a study: chosen once from timed steps, kept in a file, the same when it resumes."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.files import OutputDirectory
+from batchlaw._base.version import __version__
+from batchlaw.evidence.study.data import python_sources
+from batchlaw.evidence.study.groups import Group, chosen, full_groups, quick_groups
+from batchlaw.evidence.study.timing import START, Cost, measured_costs, within
+from batchlaw.evidence.sweep.timing import described
+from batchlaw.jobs.workers import Workers
+
+FILE = "plan.json"
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """Groups with their costs, and the names of those that the hours had no room for."""
+
+    asked: dict[str, Any]
+    kept: list[Cost]
+    dropped: list[str]
+    versions: dict[str, str]
+
+    @property
+    def groups(self) -> list[Group]:
+        return [cost.group for cost in self.kept]
+
+    @property
+    def cells(self) -> int:
+        return sum(cost.cells for cost in self.kept)
+
+    @property
+    def core_seconds(self) -> float:
+        return sum(cost.seconds for cost in self.kept)
+
+    def described(self, workers: int) -> str:
+        """How many runs, and how long they take."""
+        seconds = START + self.core_seconds / workers
+        return f"{self.cells} cells in {len(self.kept)} groups, about {described(seconds)}"
+
+
+def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
+    """``asked`` has quick, tasks, optimizers and hours."""
+    groups = chosen(
+        quick_groups() if asked["quick"] else full_groups(), asked["tasks"], asked["optimizers"]
+    )
+    kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
+    if not kept:
+        raise ValueError(f"hours must be enough for one comparison, got {asked['hours']:g}")
+    return StudyPlan(asked, kept, [cost.group.name for cost in dropped], _versions())
+
+
+def write_plan(plan: StudyPlan, output: OutputDirectory) -> None:
+    with output.transaction() as files:
+        files.json(FILE, asdict(plan))
+
+
+def read_plan(folder: Path) -> StudyPlan | None:
+    """The plan of an earlier run, if there is one."""
+    path = folder / FILE
+    if not path.exists():
+        return None
+    try:
+        found = json.loads(path.read_text())
+        kept = [Cost(_group(cost["group"]), cost["seconds_per_step"]) for cost in found["kept"]]
+        return StudyPlan(found["asked"], kept, found["dropped"], found["versions"])
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"{path} must be the plan of a study; remove it to start anew") from None
+
+
+def _group(fields: dict[str, Any]) -> Group:
+    lists = {name: tuple(fields[name]) for name in ("peaks", "schedules")}
+    return Group(**(fields | lists))
+
+
+def _versions() -> dict[str, str]:
+    from importlib.metadata import version
+
+    return {
+        "batchlaw": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "torch": version("torch"),
+        "scikit-learn": version("scikit-learn"),
+        "text": python_sources().digest,
+    }

@@ -1,0 +1,152 @@
+"""Linear regression on a finite population: many runs side by side, and the exact prediction."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.evidence.study.data import Population
+from batchlaw.evidence.study.schedules import BETA2, MOMENTUM, WEIGHT_DECAY
+from batchlaw.influences.adaptive import ModelSpectrum
+from batchlaw.model.problem import Problem
+from batchlaw.risk.multi_pass import multi_pass_risk
+
+EPSILON = 1e-8
+# A loss so many times that of predicting nothing is a run that diverged.
+DIVERGED = 1e3
+
+
+class DivergedError(ArithmeticError):
+    """A run whose loss is not finite, or far above where it started."""
+
+
+class Optimizer:
+    """PyTorch's SGD, SGD with momentum or AdamW, on (R, M) weights in NumPy."""
+
+    def __init__(self, name: str, shape: tuple[int, int]) -> None:
+        self.name, self.done = name, 0
+        self.velocity, self.square = np.zeros(shape), np.zeros(shape)
+
+    def update(self, weights: FloatArray, gradient: FloatArray, rate: float) -> FloatArray:
+        """The weights after one update."""
+        self.done += 1
+        if self.name == "sgd":
+            return weights - rate * gradient
+        if self.name == "momentum":
+            self.velocity = MOMENTUM * self.velocity + gradient
+            return weights - rate * self.velocity
+        self.velocity = MOMENTUM * self.velocity + (1.0 - MOMENTUM) * gradient
+        self.square = BETA2 * self.square + (1.0 - BETA2) * gradient**2
+        mean = self.velocity / (1.0 - MOMENTUM**self.done)
+        return weights * (1.0 - rate * WEIGHT_DECAY) - rate * mean / self.scales()
+
+    def scales(self) -> FloatArray:
+        """P = sqrt(v_hat) + eps of Adam, one for the others."""
+        if self.name != "adamw":
+            return np.ones_like(self.square)
+        return np.asarray(np.sqrt(self.square / (1.0 - BETA2**self.done)) + EPSILON)
+
+
+def train(
+    population: Population,
+    optimizer: str,
+    rates: FloatArray,
+    batches: IntArray,
+    seed: int,
+    repetitions: int,
+) -> tuple[FloatArray, Optimizer]:
+    """Final (R, M) weights of R runs from zero, with half the squared error as their loss.
+
+    The samples of a run depend on the seed alone: every schedule reads the same stream.
+    """
+    N, M = population.features.shape
+    rng = np.random.default_rng(np.random.SeedSequence((seed, 3)))
+    stream = rng.integers(0, N, (int(batches.sum()), repetitions), dtype=np.int32).T
+    weights = np.zeros((repetitions, M))
+    steps = Optimizer(optimizer, weights.shape)
+    at = 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        for rate, size in zip(rates, batches, strict=True):
+            rows = stream[:, at : at + size]
+            z = population.features[rows]
+            miss = np.matmul(z, weights[:, :, None])[:, :, 0] - population.labels[rows]
+            gradient = np.matmul(miss[:, None, :], z)[:, 0] / size
+            weights = steps.update(weights, gradient, float(rate))
+            at += int(size)
+    return weights, steps
+
+
+def measure(population: Population, weights: FloatArray) -> dict[str, float]:
+    """Mean final loss over the population, and its part that is noise around the mean run."""
+    error = weights - population.optimum
+    sigma = population.covariance
+    floor = 0.5 * population.residual_variance
+    loss = floor + 0.5 * float(np.einsum("ri,ij,rj->", error, sigma, error)) / error.shape[0]
+    if not loss < DIVERGED:
+        raise DivergedError(f"diverged: final loss {loss:.3g}")
+    apart = error - error.mean(axis=0)
+    noise = 0.5 * float(np.einsum("ri,ij,rj->", apart, sigma, apart)) / (error.shape[0] - 1)
+    return {"validation": loss, "training": loss, "noise": noise}
+
+
+def pilot_spectrum(
+    population: Population,
+    optimizer: str,
+    rates: FloatArray,
+    batches: IntArray,
+    seed: int,
+    repetitions: int,
+) -> dict[str, Any]:
+    """The exact spectrum of the population; for Adam in the mean scales that runs end with."""
+    scales = np.ones(population.features.shape[1])
+    if optimizer == "adamw":
+        _, steps = train(population, optimizer, rates, batches, seed, repetitions)
+        scales = steps.scales().mean(axis=0)
+    root = np.sqrt(scales)
+    mu = np.linalg.eigvalsh(population.covariance / np.outer(root, root))[::-1]
+    mu = mu[mu > 1e-12 * mu[0]]
+    noise = population.residual_variance * mu
+    found = ModelSpectrum(
+        "gauss-newton",
+        mu,
+        float(mu.sum()),
+        0.0,
+        mu.size,
+        population.labels.size,
+        noise,
+        float(noise.sum()),
+        0.0,
+    )
+    return plain(found)
+
+
+def plain(spectrum: ModelSpectrum) -> dict[str, Any]:
+    """A spectrum as numbers and lists, for the store."""
+    return {
+        name: value.tolist() if isinstance(value, np.ndarray) else value
+        for name, value in asdict(spectrum).items()
+    }
+
+
+def exact_noise(population: Population, rates: FloatArray, batches: IntArray) -> float:
+    """What ``measure`` calls noise, for SGD, without sampling: exact given the population.
+
+    Drawing from the population with replacement is multi-pass SGD on it as a dataset, and its
+    fluctuation around gradient descent is the noise around the mean run. Infinite where its second
+    moment overflows, although most runs may end well.
+    """
+    mu, basis = np.linalg.eigh(population.covariance)
+    kept = mu > 1e-12 * mu[-1]
+    mu, basis = mu[kept][::-1], basis[:, kept][:, ::-1]
+    optimum = basis.T @ population.optimum
+    problem = Problem.from_spectrum(mu, optimum**2, population.residual_variance)
+    dataset = (population.features @ basis, population.labels)
+    try:
+        risk = multi_pass_risk(problem, rates, batches, dataset=dataset, replacement=True)
+    except ValueError:
+        return math.inf
+    return 0.5 * float(risk.fluctuation)

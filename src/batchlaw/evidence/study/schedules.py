@@ -1,0 +1,122 @@
+"""The batch schedules and learning rates that the study compares, and the influence behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.batches.allocation import allocate
+from batchlaw.influences.adaptive import ModelSpectrum, adam_influence
+from batchlaw.influences.weights import influence, influence_proxy
+from batchlaw.schedule import rates as shapes
+
+MOMENTUM, BETA2, WEIGHT_DECAY = 0.9, 0.999, 0.01
+CONSTANT, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
+    "constant",
+    "oracle",
+    "oracle, floor",
+    "proxy",
+    "4 stages",
+    "linear ramp",
+    "late-large",
+    "early-large",
+    "like the rate",
+)
+# Constant at this many times the samples: not a rival, it says what no noise would give.
+REFERENCE, FACTOR = "constant x4", 4
+# It takes more time than the others, and is run for so many seeds.
+REFERENCE_SEEDS = 5
+STAGE_COUNT = 4
+# Late-large: batches so many times as large in the last quarter.
+SWITCH, LARGER = 0.75, 8.0
+# The proxy's exponent where none is known.
+EXPONENT = 2.0
+# Eigenvalues above this share of the stability limit are taken as being there.
+EDGE = 0.95
+
+RATES: Mapping[str, Callable[[int, float], FloatArray]] = {
+    "wsd": lambda steps, peak: shapes.wsd(steps, peak),
+    "wsd-linear": lambda steps, peak: shapes.wsd(steps, peak, stable=0.8, decay="linear"),
+    "cosine": lambda steps, peak: shapes.cosine(steps, peak, warmup=0.1),
+}
+
+
+def spectrum_of(pilot: Mapping[str, Any]) -> ModelSpectrum:
+    """The spectrum that a pilot stored."""
+    arrays: dict[str, Any] = {name: np.array(pilot[name]) for name in ("eigenvalues", "noise")}
+    others = ("kind", "trace", "trace_error", "dimension", "samples", "noise_trace", "residual")
+    return ModelSpectrum(**arrays, **{name: pilot[name] for name in others})
+
+
+def stable_limit(optimizer: str, peak: float) -> float:
+    """The largest eigenvalue that is stable at a rate: 2/gamma, 2 (1 + beta)/gamma for heavy ball,
+    and that over 1 - beta for Adam, whose velocity is a mean."""
+    if optimizer == "sgd":
+        return 2.0 / peak
+    limit = 2.0 * (1.0 + MOMENTUM) / peak
+    return limit / (1.0 - MOMENTUM) if optimizer == "adamw" else limit
+
+
+def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) -> FloatArray:
+    """kappa_t such that sum_t kappa_t / (2 B_t) is the predicted rise of the final loss.
+
+    A pilot's last iterate may be sharper than its peak rate allows (the sharpness follows the
+    falling rate): such eigenvalues count as just stable.
+    """
+    limit = EDGE * stable_limit(optimizer, float(rates.max()))
+    spectrum = replace(spectrum, eigenvalues=np.minimum(spectrum.eigenvalues, limit))
+    if optimizer == "adamw":
+        return adam_influence(spectrum, rates, beta1=MOMENTUM, weight_decay=WEIGHT_DECAY)
+    nodes = spectrum.nodes()
+    momentum = MOMENTUM if optimizer == "momentum" else 0.0
+    return influence(
+        nodes.eigenvalues, rates, multiplicity=nodes.weight, momentum=momentum, pytorch=True
+    )
+
+
+def batches_of(
+    schedule: str, kappa: FloatArray, rates: FloatArray, trace: float, mean_batch: int
+) -> IntArray:
+    """Whole batches of a schedule: the same steps and the same samples for all but the reference.
+
+    Parameters
+    ----------
+    kappa : (T,) array
+        Influence, used by the oracle and its stages.
+    trace
+        tr of the curvature in the optimizer's units, used by the proxy.
+    """
+    T = rates.size
+    if schedule == REFERENCE:
+        return np.full(T, FACTOR * mean_batch, dtype=np.int64)
+    budget, t = T * mean_batch, np.arange(1.0, T + 1.0)
+    if schedule == STAGES:
+        return _fill(np.asarray(allocate(kappa, budget, stages=STAGE_COUNT), np.int64), budget)
+    if schedule == FLOOR:
+        return np.asarray(allocate(kappa, budget, min_batch=max(1, mean_batch // 2)), np.int64)
+    weights: dict[str, Callable[[], FloatArray]] = {
+        CONSTANT: lambda: np.ones(T),
+        ORACLE: lambda: kappa,
+        PROXY: lambda: influence_proxy(rates, EXPONENT, trace),
+        RAMP: lambda: t**2,
+        LATE: lambda: np.where(t > SWITCH * T, LARGER, 1.0) ** 2,
+        EARLY: lambda: t[::-1] ** 2,
+        RATE: lambda: rates**2,
+    }
+    return np.asarray(allocate(weights[schedule](), budget), np.int64)
+
+
+def _fill(batches: IntArray, budget: int) -> IntArray:
+    """Stages may underspend by less than the shortest of them: one more for the first steps of
+    the longest stage, so that all schedules spend the same."""
+    left = budget - int(batches.sum())
+    cuts = np.flatnonzero(np.diff(batches)) + 1
+    edges = np.concatenate([[0], cuts, [batches.size]])
+    longest = int(np.argmax(np.diff(edges)))
+    out = batches.copy()
+    out[edges[longest] : edges[longest] + left] += 1
+    return out

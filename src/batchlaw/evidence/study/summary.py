@@ -1,0 +1,284 @@
+"""results.csv, summary.md and its figures, from the store alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from batchlaw._base.files import OutputDirectory
+from batchlaw.evidence.study.figures import study_losses_figure, study_noise_figure
+from batchlaw.evidence.study.groups import REGRESSION, TASKS, Group, left_out
+from batchlaw.evidence.study.plan import StudyPlan
+from batchlaw.evidence.study.schedules import CONSTANT, ORACLE, RATE, SCHEDULES, STAGES
+from batchlaw.evidence.study.statistics import Compared, Interval, compare, ratios_by_rate, versus
+from batchlaw.evidence.sweep.timing import described
+from batchlaw.jobs.store import DONE, Store, Stored
+from batchlaw.plots.common import save
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+INTRODUCTION = """\
+All schedules of a row take the same number of updates and of samples. Differences are of validation
+loss to the constant batch at its best rate, paired by seed (same start, same order of samples),
+with 95 % intervals of Student's t over seeds; below zero is better. *Tuned*: each schedule, and
+constant too, at the peak rate of the grid that the other seeds find best for it; otherwise all are
+at constant's best. `^` marks a tuned rate at an end of the grid. A noise ratio is the noise in the
+final training loss over that of the constant batch.
+"""
+Found = list[tuple[Group, list[Compared]]]
+
+
+def write(plan: StudyPlan, store: Store, output: OutputDirectory) -> list[Path]:
+    """All files, or none of them."""
+    rows = list(store.rows())
+    found = [(group, compare(group, rows, store)) for group in plan.groups]
+    with output.transaction() as files:
+        if rows:
+            files.csv("results.csv", [record(row) for row in rows])
+        figures = _figures(found)
+        for name, figure in figures.items():
+            save(figure, files.path(name))
+        files.path("summary.md").write_text(markdown(plan, found, rows, store, list(figures)))
+    return files.written
+
+
+def record(row: Stored) -> dict[str, Any]:
+    """One line of results.csv; the batches are in the store."""
+    names = ("task", "optimizer", "rates", "schedule", "peak", "seed", "steps", "mean_batch")
+    kept = {name: row.cell[name] for name in (*names, "repetitions", "data")}
+    values = {name: row.result.get(name) for name in ("validation", "training", "noise", "exact")}
+    reason = row.result.get("reason", "")
+    return {**kept, "status": row.status, **values, "reason": reason, "seconds": row.seconds}
+
+
+def markdown(
+    plan: StudyPlan, found: Found, rows: Sequence[Stored], store: Store, figures: list[str]
+) -> str:
+    lines = [f"# Batch schedules in training ({'quick' if plan.asked['quick'] else 'full'} study)"]
+    lines += ["", _facts(plan, rows), "", INTRODUCTION, *verdicts(found)]
+    lines += ["", "## Every comparison", "", *glance(found)]
+    lines += ["", "## Against batches like the rate", "", *rule_table(found, rows)]
+    lines += ["", "## Where the predicted noise ratio fails", "", *failures(found)]
+    lines += ["", "## The oracle's noise ratio at every rate", "", *rates_table(found, rows, store)]
+    for name in figures:
+        lines += ["", f"![{name.removesuffix('.png')}]({name})"]
+    for group, compared in found:
+        lines += ["", f"## {group.name}", "", _sizes(group), "", *group_table(compared)]
+    lines += ["", "## Runs that failed", "", *_failed(rows)]
+    lines += ["", "## What was left out", "", *_left_out(plan)]
+    return "\n".join(lines) + "\n"
+
+
+def _facts(plan: StudyPlan, rows: Sequence[Stored]) -> str:
+    failed = sum(row.status != DONE for row in rows)
+    spent = described(sum(row.seconds for row in rows))
+    versions = ", ".join(f"{name} {value}" for name, value in plan.versions.items())
+    return (
+        f"{len(rows)} runs and pilots of {plan.cells} planned, {failed} of them failed; "
+        f"{spent} of one core. {versions} (the text is a hash: it changes with Python's version)."
+    )
+
+
+def _sizes(group: Group) -> str:
+    runs = f", {group.repetitions} runs each" if group.repetitions > 1 else ""
+    return (
+        f"{group.steps} updates, mean batch {group.mean_batch}, {group.seeds} seeds{runs}; "
+        f"peaks {', '.join(f'{peak:g}' for peak in group.peaks)}."
+    )
+
+
+def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    rule = ["-"] * len(header)
+    return [f"| {' | '.join(row)} |" for row in (header, rule, *lines)]
+
+
+def glance(found: Found) -> list[str]:
+    """One line a group: constant's loss, and every other schedule's tuned difference."""
+    others = [name for name in SCHEDULES if name != CONSTANT]
+    lines = []
+    for group, compared in found:
+        by = {each.schedule: each for each in compared}
+        if CONSTANT not in by:
+            continue
+        cells = [_tuned(by.get(name)) for name in others]
+        lines.append((group.name, f"{by[CONSTANT].loss:.4f}", *cells))
+    return _table(("task, optimizer, rates", "constant", *others), lines)
+
+
+def verdicts(found: Found) -> list[str]:
+    """How often each schedule is better than constant, worse, or neither, each tuned."""
+    others = [name for name in SCHEDULES if name != CONSTANT]
+    kinds: dict[tuple[str, str], list[Compared]] = {}
+    for group, compared in found:
+        if compared:
+            kinds.setdefault((_kind(group.task), group.rates), []).extend(compared)
+    lines = [
+        (*kind, *(_counted(compared, name) for name in others)) for kind, compared in kinds.items()
+    ]
+    every = [each for compared in kinds.values() for each in compared]
+    total = ("all", "", *(_counted(every, name) for name in others))
+    header = ("task", "rates: better / worse / can't tell", *others)
+    return _table(header, [*sorted(lines), total])
+
+
+def _kind(task: str) -> str:
+    if TASKS[task].kind == REGRESSION:
+        return "linear regression"
+    return "transformer" if task == "transformer" else "models on digits"
+
+
+def _counted(compared: Sequence[Compared], name: str) -> str:
+    sides = [e.tuned_difference for e in compared if e.schedule == name]
+    known = [interval.side for interval in sides if math.isfinite(interval.mean)]
+    return " / ".join(str(known.count(side)) for side in (-1, 1, 0))
+
+
+def rule_table(found: Found, rows: Sequence[Stored]) -> list[str]:
+    """Whether knowing the influence beats the simplest rule, each at its own best rate."""
+    ours = (ORACLE, STAGES, CONSTANT)
+    lines = [
+        (group.name, *(_difference(versus(group, rows, name, RATE)) for name in ours))
+        for group, compared in found
+        if compared
+    ]
+    return _table(("task, optimizer, rates", *(f"{n} less it" for n in ours)), lines)
+
+
+def failures(found: Found) -> list[str]:
+    """Every ratio whose interval leaves the prediction out, by more than 0.05."""
+    wrong = [(group, each) for group, lines in found for each in lines if each.prediction_fails]
+    tested = sum(
+        math.isfinite(each.measured.low) and each.schedule != CONSTANT
+        for _, lines in found
+        for each in lines
+    )
+    said = [f"{len(wrong)} of {tested} ratios: outside the 95 % interval, and by more than 0.05."]
+    if not wrong:
+        return said
+    lines = [
+        (group.name, each.schedule, _span(each.measured), _number(each.predicted))
+        for group, each in wrong
+    ]
+    header = ("task, optimizer, rates", "schedule", "measured", "predicted")
+    return [*said, "", *_table(header, lines)]
+
+
+def rates_table(found: Found, rows: Sequence[Stored], store: Store) -> list[str]:
+    """Influence is exact to leading order in the rate: where that order ends."""
+    lines = [
+        (group.name, f"{peak:g}", _span(measured), _number(predicted), _number(exact))
+        for group, compared in found
+        if compared
+        for peak, measured, predicted, exact in ratios_by_rate(group, rows, store, ORACLE)
+    ]
+    header = ("task, optimizer, rates", "peak", "measured", "predicted", "exact")
+    return _table(header, lines)
+
+
+def group_table(compared: Sequence[Compared]) -> list[str]:
+    """One group in full."""
+    if not compared:
+        return ["No runs yet."]
+    header = (
+        "schedule",
+        f"loss at {compared[0].peak:g}",
+        "difference",
+        "tuned peak",
+        "tuned loss",
+        "tuned difference",
+        "noise ratio",
+        "predicted",
+        "exact",
+        "failed",
+    )
+    lines = [
+        (
+            each.schedule,
+            f"{each.loss:.4f}",
+            _difference(each.difference),
+            f"{each.tuned_peak:g}{'^' if each.at_edge else ''}",
+            f"{each.tuned_loss:.4f}",
+            _difference(each.tuned_difference),
+            _span(each.measured),
+            _number(each.predicted),
+            _number(each.exact),
+            str(each.failed),
+        )
+        for each in compared
+    ]
+    return _table(header, lines)
+
+
+def _failed(rows: Sequence[Stored]) -> list[str]:
+    """How many in each group, with the first reason."""
+    reasons: dict[str, list[str]] = {}
+    for row in rows:
+        if row.status != DONE:
+            cell = row.cell
+            name = f"{cell['task']}, {cell['optimizer']}, {cell['rates']}, peak {cell['peak']:g}"
+            reasons.setdefault(f"{name}, {cell['schedule']}", []).append(row.result["reason"])
+    lines = [f"- {name}: {len(said)} ({said[0]})" for name, said in sorted(reasons.items())]
+    return lines or ["None."]
+
+
+def _left_out(plan: StudyPlan) -> list[str]:
+    hours = plan.asked["hours"]
+    lines = [f"- {name}: did not fit in {hours:g} hours" for name in plan.dropped]
+    return lines + [f"- not run: {line}" for line in left_out(plan.groups)]
+
+
+def _tuned(each: Compared | None) -> str:
+    if each is None:
+        return "-"
+    return _difference(each.tuned_difference) + ("^" if each.at_edge else "")
+
+
+def _difference(interval: Interval) -> str:
+    if not math.isfinite(interval.mean):
+        return "-"
+    return f"{interval.mean:+.4f} ± {interval.high - interval.mean:.4f}"
+
+
+def _span(interval: Interval) -> str:
+    if not math.isfinite(interval.mean):
+        return "-"
+    return f"{interval.mean:.2f} ({interval.low:.2f} to {interval.high:.2f})"
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}" if math.isfinite(value) else "-"
+
+
+def _figures(found: Found) -> dict[str, Figure]:
+    """File name -> picture: losses of every task, and all noise ratios."""
+    tasks = dict.fromkeys(group.task for group, lines in found if lines)
+    figures = {f"losses_{task}.png": _losses(found, task) for task in tasks}
+    return figures | {"noise.png": _noise(found)} if figures else {}
+
+
+def _losses(found: Found, task: str) -> Figure:
+    panels = {
+        group.name: [
+            (each.schedule, each.tuned_difference.mean, each.tuned_difference.high)
+            for each in lines
+            if each.schedule != CONSTANT and math.isfinite(each.tuned_difference.mean)
+        ]
+        for group, lines in found
+        if lines and group.task == task
+    }
+    return study_losses_figure(panels)
+
+
+def _noise(found: Found) -> Figure:
+    points = [
+        (group.task, each.predicted, each.measured.mean, each.measured.high)
+        for group, lines in found
+        for each in lines
+        if each.schedule != CONSTANT
+        and math.isfinite(each.measured.mean)
+        and math.isfinite(each.predicted)
+    ]
+    return study_noise_figure(points)

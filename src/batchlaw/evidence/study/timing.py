@@ -1,0 +1,88 @@
+"""How long a study takes, from steps that were timed, and what has to go to fit the hours."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from batchlaw.evidence.study.cells import pilot_cell, run_cell, schedules_of
+from batchlaw.evidence.study.groups import Group
+from batchlaw.evidence.study.schedules import CONSTANT, REFERENCE, REFERENCE_SEEDS
+from batchlaw.jobs.workers import Workers
+
+# Steps of the two short runs whose difference in time is that of the steps alone.
+SHORT, LONG = 10, 60
+# A pilot's spectrum in steps of training with this batch, by measurement.
+SPECTRUM_STEPS = {"transformer": 4_000, "mlp": 10_000, "logistic": 6_000}
+SPECTRUM_BATCH = 8
+# Seconds of a cell beside its steps, and of starting the workers.
+CELL, START = 0.04, 15.0
+# The reference in runs of the others: four times the samples, at less than that a sample.
+REFERENCE_RUNS = {"transformer": 3.5}
+# The exact prediction in steps of a regression's R runs, once for each schedule and peak.
+EXACT_STEPS = {"digits-features": 14_000, "digits": 5_000}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Seconds of one core that a group takes, and its runs."""
+
+    group: Group
+    seconds_per_step: float
+
+    @property
+    def references(self) -> int:
+        """Runs of the reference at one peak."""
+        group = self.group
+        return min(group.seeds, REFERENCE_SEEDS) if REFERENCE in schedules_of(group) else 0
+
+    @property
+    def cells(self) -> int:
+        group = self.group
+        runs = group.seeds * len(group.schedules) + self.references
+        return len(group.peaks) * (1 + runs)
+
+    @property
+    def seconds(self) -> float:
+        group = self.group
+        long = REFERENCE_RUNS.get(group.task, 1.0)
+        steps = group.steps * (1 + group.seeds * len(group.schedules) + long * self.references)
+        steps += SPECTRUM_STEPS.get(group.task, 0) * SPECTRUM_BATCH / group.mean_batch
+        if group.optimizer == "sgd":
+            steps += len(group.schedules) * EXACT_STEPS.get(group.task, 0)
+        return self.seconds_per_step * steps * len(group.peaks) + CELL * self.cells
+
+
+def measured_costs(groups: Sequence[Group], workers: Workers) -> list[Cost]:
+    """Costs from short runs of every task and optimizer."""
+    kinds = {(group.task, group.optimizer): group for group in reversed(groups)}
+    times = workers.pool.map(seconds_per_step, kinds.values())
+    found = dict(zip(kinds, times, strict=True))
+    return [Cost(group, found[group.task, group.optimizer]) for group in groups]
+
+
+def seconds_per_step(group: Group) -> float:
+    """Of a constant batch, on a core of its own: the first run loads the data and the libraries.
+
+    Time of the processor, not of the clock: what else runs now says little about two hours.
+    """
+    times = []
+    for steps in (SHORT, SHORT, LONG):
+        cell = pilot_cell(replace(group, steps=steps), group.peaks[0])
+        start = time.process_time()
+        run_cell({**cell, "schedule": CONSTANT, "seed": 1})
+        times.append(time.process_time() - start)
+    return max(times[2] - times[1], 1e-6) / (LONG - SHORT)
+
+
+def within(costs: Sequence[Cost], hours: float, workers: int) -> tuple[list[Cost], list[Cost]]:
+    """The groups that fit, in order of importance, and those that were dropped."""
+    left = hours * 3600.0 * workers
+    kept: list[Cost] = []
+    dropped: list[Cost] = []
+    for cost in costs:
+        fits = cost.seconds <= left
+        (kept if fits else dropped).append(cost)
+        left -= cost.seconds if fits else 0.0
+    return kept, dropped

@@ -1,0 +1,262 @@
+"""A sweep's file: which parameters take which values, as a grid or a random or Sobol design."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import numpy as np
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw.evidence.sweep.cell import CHOICES, DRAWS, prepare
+
+GRID, RANDOM, SOBOL = DESIGNS = ("grid", "random", "sobol")
+# Rises when the same file would mean other cells.
+VERSION = 1
+SCALES = ("linear", "log")
+RANGE = ("from", "to", "count", "scale")
+# Of these many points at a time, so that a million are never in memory.
+BLOCK = 1024
+
+
+@dataclass(frozen=True)
+class Values:
+    """A parameter that takes each of some values."""
+
+    values: tuple[Any, ...]
+
+    def at(self, share: float) -> Any:
+        return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
+
+
+@dataclass(frozen=True)
+class Range:
+    """A parameter between two ends, drawn by a random or Sobol design."""
+
+    low: float
+    high: float
+    scale: str
+    whole: bool
+
+    def at(self, share: float) -> Any:
+        if self.scale == "log":
+            value = self.low * (self.high / self.low) ** share
+        else:
+            value = self.low + (self.high - self.low) * share
+        # Rounding may step over the end: 0.1 * (0.3 / 0.1) > 0.3.
+        value = self.high if share == 1.0 else min(max(value, self.low), self.high)
+        return round(value) if self.whole else value
+
+
+Axis = Values | Range
+
+
+@dataclass(frozen=True)
+class Design:
+    """The cells of a sweep, in order; ``text`` is the file they came from."""
+
+    kind: str
+    axes: dict[str, Axis]
+    fixed: dict[str, Any]
+    count: int
+    seed: int
+    text: str
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def on_grid(self) -> bool:
+        return self.kind == GRID
+
+    def cells(self) -> Iterator[dict[str, Any]]:
+        """One at a time; neighbours share their problem."""
+        for values in self._points():
+            yield {"sweep": VERSION, **self.fixed, **dict(zip(self.axes, values, strict=True))}
+
+    def _points(self) -> Iterator[Sequence[Any]]:
+        axes = list(self.axes.values())
+        if self.kind == GRID:
+            yield from itertools.product(*(axis.values for axis in axes))  # type: ignore[union-attr]
+            return
+        for shares in self._shares(len(axes)):
+            yield [axis.at(share) for axis, share in zip(axes, shares.tolist(), strict=True)]
+
+    def _shares(self, dimension: int) -> Iterator[FloatArray]:
+        """Points of the unit cube."""
+        if self.kind == SOBOL:
+            draw = _sobol(dimension, self.seed)
+        else:
+            rng = np.random.default_rng(self.seed)
+            draw = lambda n: rng.random((n, dimension))  # noqa: E731
+        for start in range(0, self.count, BLOCK):
+            # Whole blocks: Sobol points are balanced by powers of two.
+            yield from draw(BLOCK)[: self.count - start]
+
+
+def read_design(path: Path) -> Design:
+    """Parse and check a file; nothing is computed but one cell of every kind is put together."""
+    try:
+        design = parse_design(path.read_text("utf-8"))
+        _check_kinds(design)
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable file: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be a TOML file of text") from None
+    except ValueError as error:
+        raise ValueError(f"{path}: {str(error).replace('--', '')}") from None
+    return design
+
+
+def parse_design(text: str) -> Design:
+    """A design from its text."""
+    try:
+        sections = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"it must be TOML: {error}") from None
+    return _design(sections, text)
+
+
+def _design(sections: dict[str, Any], text: str) -> Design:
+    plan = _section(sections, "design", {"kind": str, "count": int, "seed": int})
+    kind = checks.choice("design.kind", plan.get("kind", GRID), DESIGNS)
+    given = {
+        name: (section, value)
+        for section in CHOICES
+        for name, value in _renamed(sections, section).items()
+    }
+    for section in sections:
+        checks.choice("section", section, ("design", *CHOICES))
+    axes: dict[str, Axis] = {}
+    fixed: dict[str, Any] = {}
+    for name, (section, value) in given.items():
+        label = f"{section}.{'kind' if name == section else name}"
+        hint = parameters(section)[name]
+        if isinstance(value, list):
+            if not value:
+                raise ValueError(f"{label} must have at least one value, got none")
+            values = tuple(_value(label, each, hint) for each in value)
+            # By type too: a warmup of 1 is a step, of 1.0 a share.
+            if len({(type(each), each) for each in values}) < len(values):
+                raise ValueError(f"{label} must not have the same value twice")
+            axes[name] = Values(values)
+        elif isinstance(value, dict):
+            axes[name] = _range(label, value, hint, kind)
+        else:
+            fixed[name] = _value(label, value, hint)
+    if kind == GRID:
+        for name in ("count", "seed"):
+            if name in plan:
+                raise ValueError(f"a grid has no use for design.{name}")
+        count = math.prod(len(axis.values) for axis in axes.values() if isinstance(axis, Values))
+        return Design(kind, axes, fixed, count, 0, text)
+    if not axes:
+        raise ValueError(f"a {kind} design must have a list or a range to draw from, got none")
+    count = checks.count("design.count", plan.get("count"))
+    seed = checks.count("design.seed", plan.get("seed", 0), minimum=0)
+    return Design(kind, axes, fixed, count, seed, text)
+
+
+def parameters(section: str) -> dict[str, Any]:
+    """The names that a section may have, with their types; ``kind`` stands for its own name."""
+    kind = CHOICES[section]
+    hints = get_type_hints(kind)
+    names = {field.name: hints[field.name] for field in fields(kind)}
+    return names | DRAWS if section == "solver" else names
+
+
+def _section(sections: Mapping[str, Any], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
+    found = sections.get(name, {})
+    if not isinstance(found, dict):
+        raise ValueError(f"{name} must be a section, [{name}], got {found!r}")
+    for key in found:
+        if key not in known:
+            raise ValueError(f"{name}.{key} is unknown; [{name}] may have {', '.join(known)}")
+    return found
+
+
+def _renamed(sections: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The parameters of a section by their names in a cell."""
+    names = parameters(section)
+    known = {"kind": str} | {name: hint for name, hint in names.items() if name != section}
+    found = _section(sections, section, known)
+    return {section if key == "kind" else key: value for key, value in found.items()}
+
+
+def _value(label: str, value: Any, hint: Any) -> Any:
+    """One value of the type that its parameter has."""
+    kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
+    if bool in kinds:
+        if not isinstance(value, bool):
+            raise ValueError(f"{label} must be true or false, got {value!r}")
+        return value
+    if str in kinds:
+        if not isinstance(value, str):
+            raise ValueError(f"{label} must be a text, got {value!r}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ValueError(f"{label} must be a number, got {value!r}")
+    if kinds == {int}:
+        return checks.count(label, value, minimum=0)
+    if label == "problem.m":
+        return "inf" if value == math.inf else checks.count(label, value)
+    number = checks.real(label, value, at_least=0.0)
+    return value if int in kinds else number
+
+
+def _range(label: str, given: dict[str, Any], hint: Any, kind: str) -> Axis:
+    """{from, to, count, scale}: so many values for a grid, an interval for the other designs."""
+    for key in given:
+        checks.choice(f"{label} of a range", key, RANGE)
+    if not given.keys() >= {"from", "to"}:
+        raise ValueError(f"{label} must have from and to, got {given!r}")
+    ends = [_value(label, given[key], hint) for key in ("from", "to")]
+    if any(isinstance(end, str | bool) for end in ends) or not ends[0] < ends[1]:
+        raise ValueError(f"{label} must have from < to, both numbers, got {given!r}")
+    scale = checks.choice(f"{label}.scale", given.get("scale", "linear"), SCALES)
+    if scale == "log" and ends[0] <= 0:
+        raise ValueError(f"{label} must be positive to have a log scale, got {ends[0]!r}")
+    whole = all(isinstance(end, int) for end in ends)
+    axis = Range(float(ends[0]), float(ends[1]), scale, whole)
+    if kind != GRID:
+        if "count" in given:
+            raise ValueError(f"{label}.count is for grids; a {kind} design has one count for all")
+        return axis
+    count = checks.count(f"{label}.count", given.get("count"), minimum=2)
+    values = [axis.at(k / (count - 1)) for k in range(count)]
+    return Values(tuple(dict.fromkeys(values)))
+
+
+def _check_kinds(design: Design) -> None:
+    """Put one small cell of every combination of names together: what does not fit shows."""
+    names = [name for name, axis in design.axes.items() if _of_words(axis)]
+    small = {name: _smallest(axis) for name, axis in design.axes.items() if name not in names}
+    choices = (axis.values for name, axis in design.axes.items() if name in names)  # type: ignore[union-attr]
+    for values in itertools.product(*choices):
+        prepare({**design.fixed, **small, **dict(zip(names, values, strict=True))})
+
+
+def _of_words(axis: Axis) -> bool:
+    return isinstance(axis, Values) and any(
+        isinstance(v, bool) or (isinstance(v, str) and v != "inf") for v in axis.values
+    )
+
+
+def _smallest(axis: Axis) -> Any:
+    if isinstance(axis, Range):
+        return axis.at(0.0)
+    return min(axis.values, key=lambda value: math.inf if value == "inf" else value)
+
+
+def _sobol(dimension: int, seed: int) -> Any:
+    try:
+        from scipy.stats import qmc  # type: ignore[import-untyped]
+    except ModuleNotFoundError:
+        raise ValueError("a Sobol design must have SciPy: install the extra, sobol") from None
+    return qmc.Sobol(dimension, scramble=True, rng=seed).random

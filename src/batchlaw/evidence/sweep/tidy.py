@@ -1,0 +1,172 @@
+"""A sweep as one tidy table, CSV or Parquet, with the units and the origin of its columns."""
+
+from __future__ import annotations
+
+import csv
+import json
+import platform
+from collections.abc import Iterable, Iterator
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.files import OutputDirectory
+from batchlaw._base.version import __version__
+from batchlaw.jobs.store import DONE, NUMERICS, Store
+
+STATUS, REASON = "status", "reason"
+# Rows of a Parquet file that are in memory at a time.
+BLOCK = 10_000
+RISK = "squared units of the label"
+UNITS = {
+    "steps": "updates",
+    "budget": "samples",
+    "mean_batch": "samples an update",
+    "samples": "samples",
+    "repetitions": "datasets",
+    "gamma": "1 / squared units of the features",
+    "sigma": "units of the label",
+    "b_eff": "samples an update",
+    "rho_eff": "1 / samples",
+    "relative_error": "share of the excess risk; the solver's own estimate",
+    **dict.fromkeys(
+        (
+            "total",
+            "irreducible",
+            "approximation",
+            "bias",
+            "variance",
+            "variance_noise",
+            "variance_covariance",
+            "fluctuation",
+        ),
+        RISK,
+    ),
+}
+
+
+def unit(name: str) -> str:
+    """Of a column; empty for pure numbers, names and seeds. A standard error has its part's."""
+    return UNITS.get(name.removesuffix("_se"), "")
+
+
+def records(store: Store, cells: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows of these cells that there are, in their order."""
+    for cell in cells:
+        row = store.get(cell)
+        if row is not None:
+            values = row.result if row.status == DONE else {REASON: row.result[REASON]}
+            yield {**cell, STATUS: row.status, **values}
+
+
+def columns(found: Iterable[dict[str, Any]]) -> dict[str, type]:
+    """Names in the order they first come, with the type that holds all their values."""
+    kinds: dict[str, type] = {}
+    for record in found:
+        for name, value in record.items():
+            kinds[name] = _wider(kinds.get(name), type(value))
+    ends = {name: kinds.pop(name) for name in (STATUS, REASON) if name in kinds}
+    return kinds | ends
+
+
+def check_target(path: Path) -> OutputDirectory:
+    """Whether ``export`` can write there, said before the work is done."""
+    if path.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"--export must be a .csv or .parquet file, got {path.name!r}")
+    if path.is_dir():
+        raise ValueError(f"--export must be a file, {path} is a directory")
+    if path.suffix == ".parquet" and find_spec("pyarrow") is None:
+        raise ValueError("a Parquet file must have PyArrow: install the extra, parquet")
+    return OutputDirectory(path.parent)
+
+
+def export(store: Store, cells: Any, path: Path, text: str) -> int:
+    """Write ``path`` (.csv or .parquet) and ``path``.json; returns the number of rows.
+
+    ``cells`` is called for a fresh iterator; ``text`` is the design they came from. There are no
+    times and no names of machines in it: the same sweep gives the same bytes.
+    """
+    directory = check_target(path)
+    kinds = columns(records(store, cells()))
+    if not kinds:
+        raise ValueError("there is nothing to export: no cell has a result")
+    about = provenance(kinds, text)
+    with directory.transaction() as files:
+        target = files.path(path.name)
+        write = _write_csv if path.suffix == ".csv" else _write_parquet
+        count = write(target, records(store, cells()), kinds, about)
+        files.json(about_file(path).name, about | {"rows": count})
+    return count
+
+
+def about_file(path: Path) -> Path:
+    """Where units and provenance go, beside the table."""
+    return path.with_name(f"{path.name}.json")
+
+
+def provenance(kinds: dict[str, type], text: str) -> dict[str, Any]:
+    """Versions, units and the design."""
+    return {
+        "batchlaw": __version__,
+        "numerical_version": NUMERICS,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "units": {name: unit(name) for name in kinds},
+        "design": text,
+    }
+
+
+def _write_csv(
+    path: Path, found: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
+) -> int:
+    count = 0
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(kinds), lineterminator="\n")
+        writer.writeheader()
+        for record in found:
+            writer.writerow(record)
+            count += 1
+    return count
+
+
+def _write_parquet(
+    path: Path, found: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
+) -> int:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types = {bool: pa.bool_(), int: pa.int64(), float: pa.float64(), str: pa.string()}
+    schema = pa.schema(
+        [
+            pa.field(name, types[kind], metadata={"unit": unit(name)})
+            for name, kind in kinds.items()
+        ],
+        metadata={"batchlaw": json.dumps(about)},
+    )
+    count = 0
+    block: list[dict[str, Any]] = []
+
+    def flush(writer: Any) -> None:
+        writer.write_table(pa.Table.from_pylist(block, schema=schema))
+        block.clear()
+
+    with pq.ParquetWriter(path, schema) as writer:
+        for record in found:
+            block.append({name: _cast(record.get(name), kinds[name]) for name in kinds})
+            count += 1
+            if len(block) == BLOCK:
+                flush(writer)
+        flush(writer)
+    return count
+
+
+def _wider(before: type | None, now: type) -> type:
+    if before in (None, now):
+        return now
+    return float if {before, now} == {int, float} else str
+
+
+def _cast(value: Any, kind: type) -> Any:
+    return None if value is None else kind(value)

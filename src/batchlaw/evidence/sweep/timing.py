@@ -1,0 +1,36 @@
+"""How long a sweep will take, from a few of its cells."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from batchlaw.evidence.sweep.design import Design
+
+# Cells that are timed first.
+PROBES = 16
+
+
+def probes(design: Design) -> Iterator[dict[str, Any]]:
+    """Cells spread over a design: a random one of each of its stretches.
+
+    Every n-th would take one value of an axis again and again.
+    """
+    count = min(PROBES, len(design))
+    draw = random.Random(0)
+    ends = [k * len(design) // count for k in range(count + 1)]
+    wanted = {draw.randrange(start, end) for start, end in pairwise(ends)}
+    return (cell for k, cell in enumerate(design.cells()) if k in wanted)
+
+
+def described(seconds: float) -> str:
+    """A duration in words."""
+    if seconds < 120.0:
+        return f"{seconds:.3g} s"
+    minutes = seconds / 60.0
+    if minutes < 120.0:
+        return f"{minutes:.0f} min"
+    hours = minutes / 60.0
+    return f"{hours:.1f} h" if hours < 48.0 else f"{hours / 24.0:.1f} days"

@@ -1,0 +1,250 @@
+"""The explorer's server: a small typed API over the package, and one page."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Annotated, Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+from fastapi import FastAPI, HTTPException, Request, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import FileResponse, JSONResponse
+from fastapi.staticfiles import StaticFiles
+from pydantic import BaseModel, Field
+from threadpoolctl import threadpool_limits
+
+from batchlaw._base.version import __version__
+from batchlaw.faces.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError, Check, Checks
+from batchlaw.faces.app.collapse import collapse
+from batchlaw.faces.app.downloads import MEDIA_TYPES, Format, plan_file
+from batchlaw.faces.app.guard import Guard
+from batchlaw.faces.app.replies import Along, CheckState, Collapse, Drawn, Refusal, Started, View
+from batchlaw.faces.app.request import EXACTLY, Setting
+from batchlaw.faces.app.view import along, score, view
+
+STATIC = Path(__file__).parent / "static"
+# Computations at a time, and requests that may wait for their turn.
+AT_A_TIME, WAITING = 2, 256
+# What every request can be answered with beside its own reply.
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    400: {"model": Refusal, "description": "not JSON"},
+    403: {"model": Refusal, "description": "from another page"},
+    411: {"model": Refusal, "description": "of unknown length"},
+    413: {"model": Refusal, "description": "too long"},
+    421: {"model": Refusal, "description": "for another host"},
+    422: {"model": Refusal, "description": "out of bounds, or impossible: the reason"},
+    429: {"model": Refusal, "description": "too many at a time"},
+}
+LOST: dict[int | str, dict[str, Any]] = {404: {"model": Refusal, "description": "no such check"}}
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class Asked(BaseModel):
+    """A request about a setting."""
+
+    model_config = EXACTLY
+
+    setting: Setting
+
+
+class Drawing(Asked):
+    """A drawn schedule: heights at evenly spaced steps."""
+
+    heights: Annotated[
+        list[Annotated[float, Field(ge=1e-9, le=1e12)]], Field(min_length=2, max_length=2000)
+    ]
+
+
+class Download(Asked):
+    """A plan in one of its formats; what a trainer needs beside it is said by its refusal."""
+
+    format: Format
+    sequence_length: int | None = Field(None, ge=1, le=10**9, description="tokens of a sample")
+    data_parallel: int | None = Field(None, ge=1, le=10**6, description="ranks")
+    micro_batch: int | None = Field(None, ge=1, le=10**6, description="samples at a time on a rank")
+
+
+class Ordered(Asked):
+    """A Monte Carlo check."""
+
+    repetitions: int = Field(default=200, ge=FEWEST_REPETITIONS, le=MOST_REPETITIONS)
+
+
+class Turns:
+    """A few computations at a time; those whose client has gone are left out."""
+
+    def __init__(self) -> None:
+        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._waiting = 0
+
+    async def run(
+        self, request: Request, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
+        if self._waiting >= WAITING:
+            raise HTTPException(429, f"at most {WAITING} requests may wait")
+        self._waiting += 1
+        try:
+            async with self._turns:
+                if await request.is_disconnected():
+                    raise HTTPException(499, "the client has gone")
+                return await in_thread(lambda: work(*args, **kwargs))
+        except asyncio.CancelledError:
+            raise HTTPException(503, "the server is ending") from None
+        finally:
+            self._waiting -= 1
+
+
+async def in_thread(work: Callable[[], R]) -> R:
+    """The result of a thread that dies with the process: Ctrl-C does not wait for it."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[R] = loop.create_future()
+
+    def settle(result: R | None, error: BaseException | None) -> None:
+        if future.cancelled():
+            return
+        if error is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(cast(R, result))
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = work()
+        except BaseException as raised:  # of whatever kind: it belongs to who waits
+            error = raised
+        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+            loop.call_soon_threadsafe(settle, result, error)
+
+    threading.Thread(target=run, daemon=True).start()
+    return await future
+
+
+def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
+    """The application; ``names`` are hosts beside loopback's that a request may be for."""
+
+    @asynccontextmanager
+    async def life(app: FastAPI) -> AsyncIterator[None]:
+        app.state.turns, app.state.checks = Turns(), Checks()
+        # Two computations at a time on few cores: the threads of each would be in the way.
+        with threadpool_limits(1, "blas"):
+            yield
+        app.state.checks.close()
+
+    app = FastAPI(
+        title="batchlaw explorer",
+        version=__version__,
+        description="Influence, schedules and risks of mini-batch SGD, as the page shows them.",
+        lifespan=life,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/api/openapi.json",
+        responses=REFUSALS,
+    )
+    app.add_middleware(Guard, names=names)
+    _explain_errors(app)
+    _add_computations(app)
+    _add_checks(app)
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> FileResponse:
+        return FileResponse(STATIC / "index.html")
+
+    app.mount("/static", StaticFiles(directory=STATIC), name="static")
+    return app
+
+
+def _add_computations(app: FastAPI) -> None:
+    async def compute(request: Request, work: Callable[P, R], *args: P.args, **kw: P.kwargs) -> R:
+        turns: Turns = request.app.state.turns
+        return await turns.run(request, work, *args, **kw)
+
+    @app.post("/api/view")
+    async def get_view(request: Request, setting: Setting) -> View:
+        """Rates, influence, schedules and their risks."""
+        return await compute(request, view, setting)
+
+    @app.post("/api/along")
+    async def get_along(request: Request, setting: Setting) -> Along:
+        """The risk of each schedule after the updates so far."""
+        return await compute(request, along, setting)
+
+    @app.post("/api/collapse")
+    async def get_collapse(request: Request, setting: Setting) -> Collapse:
+        """The noise of four families of schedules against one summary of them."""
+        return await compute(request, collapse, setting)
+
+    @app.post("/api/score")
+    async def get_score(request: Request, drawing: Drawing) -> Drawn:
+        """A drawn schedule, scaled to the budget, against the oracle."""
+        return await compute(request, score, drawing.setting, np.array(drawing.heights))
+
+    @app.post(
+        "/api/plan",
+        response_class=Response,
+        responses={200: {"description": "the file", "content": {kind: {} for kind in MEDIA_TYPES}}},
+    )
+    async def get_plan(request: Request, asked: Download) -> Response:
+        """The planned schedule as a file."""
+        layout = asked.model_dump(include={"sequence_length", "data_parallel", "micro_batch"})
+        file = await compute(request, plan_file, asked.setting, asked.format, layout)
+        headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
+        if file.warning:
+            headers["Batchlaw-Warning"] = file.warning
+        return Response(file.content, media_type=file.media_type, headers=headers)
+
+
+def _add_checks(app: FastAPI) -> None:
+    def find(request: Request, name: str) -> Check:
+        checks: Checks = request.app.state.checks
+        found = checks.get(name)
+        if found is None:
+            raise HTTPException(404, "there is no such check")
+        return found
+
+    @app.post("/api/checks", status_code=202)
+    async def start_check(request: Request, asked: Ordered) -> Started:
+        """Start a Monte Carlo check of the collapse."""
+        checks: Checks = request.app.state.checks
+        try:
+            return Started(id=checks.start(asked.setting, asked.repetitions))
+        except BusyError as error:
+            raise HTTPException(429, str(error)) from None
+
+    @app.get("/api/checks/{name}", responses=LOST)
+    async def get_check(request: Request, name: str) -> CheckState:
+        """How far a check is, and its points so far."""
+        return find(request, name).state()
+
+    @app.delete("/api/checks/{name}", status_code=204, responses=LOST)
+    async def cancel_check(request: Request, name: str) -> None:
+        """Stop a check after the block it is in."""
+        find(request, name).cancelled.set()
+
+
+def _explain_errors(app: FastAPI) -> None:
+    """Bad input is 422 with one line that says what, what was needed, what came."""
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        if first["type"] in ("json_invalid", "model_attributes_type"):
+            said = "the request must be a JSON object, with Content-Type application/json"
+            return JSONResponse({"detail": said}, 422)
+        where = ".".join(str(part) for part in first["loc"] if part != "body")
+        said = str(first["msg"]).removeprefix("Value error, ")
+        if where and isinstance(first["input"], int | float | str):
+            said += f", got {first['input']!r:.40}"
+        return JSONResponse({"detail": f"{where}: {said}" if where else said}, 422)
+
+    @app.exception_handler(ValueError)
+    @app.exception_handler(ArithmeticError)
+    async def refused(_: Request, error: Exception) -> JSONResponse:
+        return JSONResponse({"detail": " ".join(str(error).split())}, 422)

@@ -1,0 +1,185 @@
+"""``batchlaw check``: what would go wrong in a run, before it starts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+from batchlaw._base.checks import FloatArray
+from batchlaw._base.version import __version__
+from batchlaw.faces.cli.inputs import EXPONENTS, Whole
+from batchlaw.influences.weights import influence_proxy
+from batchlaw.plans.plan import Plan, read_schedule
+from batchlaw.plans.planner import USUAL
+from batchlaw.plans.preflight import Finding, Settings
+from batchlaw.plans.preflight import check as find
+
+
+@Parameter(name="*")
+@dataclass(frozen=True)
+class TrainerOptions:
+    """The trainer's settings.
+
+    Attributes
+    ----------
+    train_steps
+        Updates of the run.
+    train_samples
+        Samples of the run.
+    train_tokens
+        Tokens of the run.
+    sequence_length
+        Tokens of a sample; a plan brings its own.
+    data_parallel
+        Replicas.
+    micro_batch
+        Samples that a replica takes at once.
+    dataset_samples
+        Size of the dataset.
+    counts
+        What the trainer's learning-rate schedule counts.
+    counted_batch
+        Batch size by which the trainer multiplies its steps, to count samples (Megatron-LM
+        with --train-iters: its global batch size).
+    warmup
+        Length of the warmup, as counted.
+    decay
+        Length of the decay, as counted.
+    horizon
+        Where the decay ends, as counted; by default where the run does.
+    """
+
+    train_steps: Whole | None = None
+    train_samples: Whole | None = None
+    train_tokens: Whole | None = None
+    sequence_length: Whole | None = None
+    data_parallel: Whole = 1
+    micro_batch: Whole = 1
+    dataset_samples: Whole | None = None
+    counts: Literal["steps", "samples", "tokens"] = "steps"
+    counted_batch: Whole | None = None
+    warmup: Whole | None = None
+    decay: Whole | None = None
+    horizon: Whole | None = None
+
+    def missing(self) -> list[str]:
+        """What can't be checked without these settings."""
+        needs = {
+            "the budget (train-samples or train-tokens)": (self.train_samples, self.train_tokens),
+            "the warmup": (self.warmup,),
+            "the decay": (self.decay,),
+        }
+        return [what for what, given in needs.items() if all(x is None for x in given)]
+
+    def build(self, plan: Plan | None) -> Settings:
+        given = asdict(self)
+        if plan is not None and plan.sequence_length is not None:
+            if self.sequence_length not in (None, plan.sequence_length):
+                raise ValueError(
+                    f"sequence_length must be the plan's {plan.sequence_length}, "
+                    f"got {self.sequence_length}"
+                )
+            given["sequence_length"] = plan.sequence_length
+        if plan is not None:
+            # A plan may leave less of its budget than a stage can use: that is no mistake.
+            name = "train_tokens" if plan.unit == "tokens" else "train_samples"
+            if given[name] == plan.budget:
+                given[name] = plan.spent
+        return Settings(**given)
+
+
+def check(
+    plan: Path | None = None,
+    /,
+    *,
+    rates: Path | None = None,
+    batches: Path | None = None,
+    trainer: TrainerOptions = TrainerOptions(),  # noqa: B008 - frozen
+    exponent: float | None = None,
+    scale: float | None = None,
+    json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
+) -> int:
+    """Find broken horizons, budgets that do not add up, and stages that cannot run or matter.
+
+    Exit code 1 where an error was found; warnings alone give 0.
+
+    Parameters
+    ----------
+    plan
+        A plan's JSON file, in place of rates and batches.
+    rates
+        CSV file with a column rate, one row a step.
+    batches
+        CSV file with a column batch, one row a step.
+    exponent
+        Decay exponent a of the spectrum, to judge stages by their influence.
+    scale
+        Trace of the covariance, with the exponent.
+    json_
+        Print JSON instead of lines.
+    """
+    made = None if plan is None else _read_plan(plan)
+    gamma, sizes = _schedules(made, rates, batches)
+    if (exponent is None) != (scale is None):
+        raise ValueError("exponent and scale must be given together")
+    if exponent is None and made is not None:
+        exponent, scale = _planned_spectrum(made)
+    influence = (
+        None if exponent is None or scale is None else influence_proxy(gamma, exponent, scale)
+    )
+    findings = find(gamma, sizes, trainer.build(made), influence)
+    print(_document(findings) if json_ else _report(findings, trainer.missing()))
+    return 1 if any(finding.severity == "error" for finding in findings) else 0
+
+
+def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
+    """The power law that a plan was made for: the middle of its exponents, and its trace."""
+    given = plan.inputs.get("exponent", None)
+    problem = plan.inputs.get("problem", {})
+    if "scale" not in plan.inputs or not isinstance(problem, dict) or problem.get("problem"):
+        return None, None
+    low, _, high = (given or EXPONENTS).partition(":")
+    scale = plan.inputs["scale"] or USUAL / float(plan.rates.max())
+    return (float(low) + float(high or low)) / 2.0, scale
+
+
+def _read_plan(path: Path) -> Plan:
+    try:
+        text = path.read_text()
+    except OSError as error:
+        raise ValueError(f"{path} must be a readable plan: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} must be a JSON file of text") from None
+    return Plan.from_json(text)
+
+
+def _schedules(
+    plan: Plan | None, rates: Path | None, batches: Path | None
+) -> tuple[FloatArray, FloatArray]:
+    if plan is not None:
+        if rates is not None or batches is not None:
+            raise ValueError("a plan brings its rates and batches, give one or the other")
+        return plan.rates, plan.batches.astype(float)
+    if rates is None or batches is None:
+        raise ValueError("a plan, or both rates and batches, must be given")
+    return read_schedule(rates, "rate"), read_schedule(batches, "batch")
+
+
+def _report(findings: list[Finding], missing: list[str]) -> str:
+    lines = [f"{finding.severity}: {finding.message}" for finding in findings]
+    if missing:
+        lines.append(f"not checked, because not given: {', '.join(missing)}")
+    return "\n".join(lines if findings else ["nothing found", *lines])
+
+
+def _document(findings: list[Finding]) -> str:
+    counts = {
+        f"{severity}s": sum(finding.severity == severity for finding in findings)
+        for severity in ("error", "warning")
+    }
+    rows = [asdict(finding) for finding in findings]
+    return json.dumps({"findings": rows, **counts, "batchlaw": __version__}, indent=2)

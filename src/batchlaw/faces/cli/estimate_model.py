@@ -1,0 +1,148 @@
+"""``batchlaw estimate module:function``: spectrum, noise and influence of a PyTorch model."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+from batchlaw._base.files import OutputDirectory
+from batchlaw._base.version import __version__
+from batchlaw.faces.cli.table import sparkline
+from batchlaw.influences.adaptive import ModelSpectrum, NoisyNodes
+from batchlaw.influences.weights import influence
+
+
+def load(name: str) -> Any:
+    """What ``module:function`` returns."""
+    module, _, function = name.partition(":")
+    wanted = f"{name} must be a module and a function in it"
+    try:
+        make = getattr(importlib.import_module(module), function, None)
+    except Exception as error:
+        raise ValueError(f"{wanted}: {_said(error)}") from None
+    if not callable(make):
+        raise ValueError(f"{wanted}: {module} has no function {function!r}")
+    try:
+        made = make()
+    except Exception as error:
+        raise ValueError(
+            f"{name} must return (model, loss, data), it raised {_said(error)}"
+        ) from None
+    if not isinstance(made, tuple) or len(made) != 3:
+        got = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
+        raise ValueError(f"{name} must return (model, loss, data), got {got}")
+    return made
+
+
+def _said(error: Exception) -> str:
+    """An error of somebody else's code in one line, with the place that raised it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = [f for f in frames if not f.filename.startswith("<")][-1]
+    first = str(error).strip().split("\n")[0]
+    return f"{type(error).__name__}: {first} ({Path(place.filename).name}:{place.lineno})"
+
+
+@contextmanager
+def _working_directory() -> Iterator[None]:
+    """Modules of the working directory are found meanwhile."""
+    here = os.getcwd()
+    sys.path.insert(0, here)
+    try:
+        yield
+    finally:
+        # By value: what runs meanwhile may put its own in front.
+        if here in sys.path:
+            sys.path.remove(here)
+
+
+def estimate_model(
+    name: str, gamma: FloatArray, count: int, kind: str, seed: int, output_dir: Path | None
+) -> tuple[str, dict[str, Any]]:
+    """The report in words and in full; files are written where a directory is given."""
+    output = None if output_dir is None else OutputDirectory(output_dir)
+    try:
+        from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
+    except ModuleNotFoundError as error:
+        raise ValueError(f"a model needs PyTorch and SciPy: {error}") from None
+    with _working_directory():
+        made = load(name)
+        try:
+            found = model_spectrum(*made, count=count, kind=kind, noise=True, seed=seed)
+            scale = gradient_noise_scale(*made)
+        except (TypeError, AttributeError, LookupError, RuntimeError) as error:
+            raise ValueError(f"{name} must run with its derivatives: {_said(error)}") from None
+    nodes = found.nodes()
+    kappa = influence(nodes.eigenvalues, gamma, multiplicity=nodes.weight)
+    if not kappa.any():
+        raise ValueError(f"{name} must have gradient noise, all samples have the same gradient")
+    document = {
+        "model": name,
+        "spectrum": {key: _plain(value) for key, value in asdict(found).items()},
+        "noise_scale": {key: _plain(value) for key, value in asdict(scale).items()},
+        "influence": kappa.tolist(),
+        "rates": gamma.tolist(),
+        "batchlaw": __version__,
+    }
+    if output is not None:
+        with output.transaction() as files:
+            files.json("estimate.json", document)
+            files.csv("spectrum.csv", _rows(nodes))
+            files.csv(
+                "influence.csv",
+                [
+                    {"step": t + 1, "rate": gamma[t], "influence": kappa[t]}
+                    for t in range(kappa.size)
+                ],
+            )
+    return _report(found, scale, kappa), document
+
+
+def print_model(report: str, document: dict[str, Any], as_json: bool) -> None:
+    """One or the other on stdout."""
+    print(json.dumps(document, indent=2) if as_json else report)
+
+
+def _plain(value: Any) -> Any:
+    """Arrays as lists, and what JSON cannot hold as null."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _rows(nodes: NoisyNodes) -> list[dict[str, float]]:
+    """What plan reads. A direction weighs by its noise: influence then counts what it receives."""
+    return [
+        {"eigenvalue": float(mu), "energy": 0.0, "multiplicity": float(many)}
+        for mu, many in zip(nodes.eigenvalues, nodes.weight, strict=True)
+    ]
+
+
+def _report(found: ModelSpectrum, scale: Any, kappa: FloatArray) -> str:
+    wide = sys.stdout.encoding.lower().startswith("utf")
+    batches = np.sqrt(kappa)
+    batches /= batches.mean()
+    top = ", ".join(f"{x:.4g}" for x in found.eigenvalues[:5])
+    noise = f"{found.noise_trace:.4g}" if found.noise_trace is not None else "unknown"
+    return "\n".join(
+        [
+            f"{found.dimension} parameters, {found.samples} samples, {found.kind} matrix",
+            f"largest eigenvalues {top}; trace {found.trace:.4g} ± {found.trace_error:.2g}",
+            f"trace of the gradient noise {noise}; gradient noise scale {scale.scale:.4g} "
+            f"± {scale.scale_error:.2g} samples",
+            f"influence {sparkline(kappa, wide)}",
+            f"batches   {sparkline(batches, wide)}",
+            f"batches over their mean from {batches.min():.3g} to {batches.max():.3g}",
+            "note: curvature at these weights, its unmeasured directions modelled by a power law",
+        ]
+    )

@@ -1,0 +1,87 @@
+"""``batchlaw explore``: the page, on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import socket
+import sys
+import threading
+import webbrowser
+
+from batchlaw._base import checks
+from batchlaw.faces.cli.inputs import Flag
+
+
+def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> int:
+    """Start the explorer and open its page in a browser; Ctrl-C ends it.
+
+    Parameters
+    ----------
+    port
+        A free one by default.
+    host
+        Address to listen on; 0.0.0.0 is every address of this machine. Others than loopback's
+        let other machines in: there is no password.
+    quiet
+        Do not open a browser.
+    """
+    try:
+        import uvicorn
+
+        from batchlaw.faces.app.request import Setting
+        from batchlaw.faces.app.server import make_app
+        from batchlaw.faces.app.view import view
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"explore must have {error.name}: install the extra explore (here: make explore)"
+        ) from None
+    if checks.count("port", port, minimum=0) > 65535:
+        raise ValueError(f"port must be at most 65535, got {port}")
+    with _listener(host, port) as listener:
+        names = _names(host)
+        name = f"[{host}]" if ":" in host else host
+        if names and ipaddress.ip_address(listener.getsockname()[0]).is_unspecified:
+            name = socket.gethostname()
+        address = f"http://{name}:{listener.getsockname()[1]}/"
+        print(f"{address}  (Ctrl-C ends it)", flush=True)
+        if names:
+            print("batchlaw: open to other machines, without a password", file=sys.stderr)
+        # Compiled functions are loaded, or made, while the browser starts.
+        threading.Thread(target=view, args=(Setting(),), daemon=True).start()
+        if not quiet:
+            webbrowser.open(address)
+        settings = uvicorn.Config(
+            make_app(names),
+            log_level="warning",
+            server_header=False,
+            timeout_graceful_shutdown=2,
+            ws="none",
+        )
+        with contextlib.suppress(KeyboardInterrupt):
+            uvicorn.Server(settings).run(sockets=[listener])
+    return 0
+
+
+def _listener(host: str, port: int) -> socket.socket:
+    """A socket that listens before its address is printed: who is early waits."""
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ValueError(f"{host}:{port} must be free to listen on: {error}") from None
+    # Inherited by every connection. Otherwise the second part of a reply waits 40 ms for the
+    # browser to acknowledge the first.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def _names(host: str) -> frozenset[str]:
+    """Names that a request may be for, beside loopback's; none where only loopback listens."""
+    try:
+        if ipaddress.ip_address(host).is_loopback:
+            return frozenset()
+    except ValueError:
+        if host == "localhost":
+            return frozenset()
+    return frozenset({host.lower(), socket.gethostname().lower()})

@@ -1,0 +1,88 @@
+"""Progress on a terminal, and silence in a pipe; what an earlier run has left."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from batchlaw.jobs.store import Cell, Store
+
+# Seconds between lines where there is no terminal.
+EVERY = 30.0
+
+
+@contextmanager
+def progress_bars(
+    *, plain: bool = False
+) -> Iterator[Callable[[str, int], Callable[[int], None]] | None]:
+    """Gives ``stage(name, total) -> advance(count)``, or None where stderr is no terminal.
+
+    ``plain`` writes a line now and then to what is no terminal: long work, and logs of jobs.
+    """
+    if not sys.stderr.isatty():
+        yield _lines if plain else None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=Console(stderr=True)) as bars:
+
+        def stage(name: str, total: int) -> Callable[[int], None]:
+            task = bars.add_task(name, total=total, rate="")
+
+            def advance(count: int) -> None:
+                speed = bars.tasks[task].speed
+                bars.update(task, advance=count, rate=f"{speed:.3g}/s" if speed else "")
+
+            return advance
+
+        yield stage
+
+
+def _lines(name: str, total: int) -> Callable[[int], None]:
+    start = said = time.monotonic()
+    done = 0
+
+    def advance(count: int) -> None:
+        nonlocal done, said
+        done += count
+        now = time.monotonic()
+        if now - said >= EVERY:
+            said = now
+            rate = done / (now - start)
+            left = (total - done) / rate
+            print(
+                f"{done} of {total} {name}, {rate:.3g}/s, {left:.0f} s left",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return advance
+
+
+def left_to_do(store: Store, cells: Sequence[Cell], name: str) -> int:
+    """How many have no result yet; says so where some have one."""
+    todo = sum(1 for _ in store.missing(cells, retry_failed=True))
+    if todo < len(cells):
+        print(
+            f"{len(cells) - todo} of {len(cells)} {name} are stored; "
+            f"remove {store.path.name} to measure them anew",
+            file=sys.stderr,
+            flush=True,
+        )
+    return todo

@@ -1,0 +1,111 @@
+"""``batchlaw static-batch``: the best constant batch size, and where a larger one saturates."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+from cyclopts import Parameter
+
+from batchlaw._base.files import OutputDirectory
+from batchlaw._base.version import __version__
+from batchlaw.design import constant_batch as questions
+from batchlaw.design.constant_batch import Choice, Model
+from batchlaw.design.run_length import FEWEST
+from batchlaw.faces.cli.inputs import ProblemOptions, Whole
+from batchlaw.faces.cli.law import law_problem
+from batchlaw.faces.cli.table import text_table
+from batchlaw.model.problem import Problem
+
+# The figure also shows this many times fewer samples, and horizons between these.
+FEWER = (100, 10, 1)
+HORIZONS = 7
+# Exact risks of so many updates take seconds each.
+MOST = 10**7
+
+
+def static_batch(
+    *,
+    problem: ProblemOptions = ProblemOptions(),  # noqa: B008 - frozen
+    samples: Whole = 10_000,
+    gamma: float = 0.05,
+    share: float = 0.1,
+    json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
+    plot: Path | None = None,
+) -> int:
+    """Print the best constant batch for N samples, by the law and from the exact risk.
+
+    Below it: the largest batch that costs a share more, and for the best horizon the batch from
+    which the variance is a share of the rest, beside the gradient noise scale. Rates are WSD.
+
+    Parameters
+    ----------
+    samples
+        N; 10000 by default.
+    gamma
+        Peak rate; 0.05 by default.
+    share
+        What counts as little; 0.1 by default.
+    json_
+        Print JSON instead of a table.
+    plot
+        A PNG or PDF: the excess against B for N/100, N/10 and N, and saturation against T.
+    """
+    if plot is not None and plot.suffix not in (".png", ".pdf"):
+        raise ValueError(f"plot must end in .png or .pdf, got {str(plot)!r}")
+    if samples > MOST:
+        raise ValueError(f"samples must be at most {MOST:g} for exact risks, got {samples}")
+    output = None if plot is None else OutputDirectory(plot.parent)
+    a, b, sketch, at = law_problem(problem)
+    models = {
+        "law": questions.by_law(a, b, sketch, gamma),
+        "exact": questions.exact(at, gamma),
+    }
+    rows = {name: _answers(model, samples, share) for name, model in models.items()}
+    steps = rows["exact"]["best"].steps
+    found = questions.saturation(at, models["law"], steps, gamma, share=share)
+    if plot is not None and output is not None:
+        with output.transaction() as files:
+            _draw(files.path(plot.name), at, models, samples, gamma, share)
+    if json_:
+        document = {name: {k: asdict(v) for k, v in row.items()} for name, row in rows.items()}
+        print(json.dumps(document | {"saturation": asdict(found)} | _setting(at), indent=2))
+        return 0
+    cells = [
+        [f"{what}, {name}", f"{c.steps}", f"{c.batch:.4g}", f"{c.parts.excess:.6g}"]
+        for name, row in rows.items()
+        for what, c in row.items()
+    ]
+    print(f"{samples} samples, gamma = {gamma:g}; {at.described('exact')}\n")
+    print(text_table(["constant batch", "updates", "batch", "excess"], cells))
+    print(
+        f"\n{steps} updates: variance is {share:g} of approximation + bias from a batch of "
+        f"{found.batch:.4g} (law {found.batch_by_law:.4g});\nthe gradient noise scale is "
+        f"{found.noise.final:.4g} at the last update, {found.noise.mean:.4g} weighted by the rates"
+    )
+    return 0
+
+
+def _answers(model: Model, samples: int, share: float) -> dict[str, Choice]:
+    best = questions.best_batch(model, samples)
+    harmless = questions.largest_harmless_batch(model, samples, share=share, best=best)
+    return {"best": best, f"within {share:.0%} of the best": harmless}
+
+
+def _setting(problem: Problem) -> dict[str, Any]:
+    return {"method": problem.described("exact"), "batchlaw": __version__}
+
+
+def _draw(
+    path: Path, at: Problem, models: dict[str, Model], samples: int, gamma: float, share: float
+) -> None:
+    from batchlaw import plots
+
+    sizes = [samples // fewer for fewer in FEWER if samples // fewer >= 10 * FEWEST]
+    curves = [questions.excess_curve(models["exact"], N) for N in sizes or [samples]]
+    horizons = np.unique(np.geomspace(FEWEST, min(samples, 10**5), HORIZONS).astype(int))
+    rows = [questions.saturation(at, models["law"], int(T), gamma, share=share) for T in horizons]
+    plots.save(plots.static_batch_figure(curves, rows), path)

@@ -1,0 +1,124 @@
+"""``batchlaw study``: what the schedules buy in real training."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from batchlaw._base import checks
+from batchlaw._base.files import OutputDirectory
+from batchlaw.evidence.study.cells import group_cells, pilot_cells, run_cell
+from batchlaw.evidence.study.plan import StudyPlan, make_plan, read_plan, write_plan
+from batchlaw.evidence.study.summary import write
+from batchlaw.faces.cli.inputs import Flag, Whole
+from batchlaw.faces.cli.progress import progress_bars
+from batchlaw.jobs.execution import execute
+from batchlaw.jobs.store import Store
+from batchlaw.jobs.workers import Workers, worker_processes
+from batchlaw.risk.simulate import cores
+
+STORE = "study.sqlite"
+Names = Annotated[list[str] | None, Parameter(negative=())]
+
+
+def study(
+    *,
+    quick: Flag = False,
+    output_dir: Path = Path("results/study"),
+    task: Names = None,
+    optimizer: Names = None,
+    hours: float = 2.0,
+    workers: Whole | None = None,
+    estimate: Flag = False,
+    summary: Flag = False,
+) -> int:
+    """Compare batch schedules in training, at equal updates and equal samples.
+
+    Writes study.sqlite (every run), results.csv, summary.md and its figures. A study that was
+    stopped continues where it was: run the same command again.
+
+    Parameters
+    ----------
+    quick
+        Two minutes of short runs: that it works, not what is true.
+    output_dir
+        Where the files go; made if it is missing.
+    task
+        Only these (repeat it): digits-features, digits, diabetes, breast_cancer, wine (linear
+        regression), logistic, mlp, transformer.
+    optimizer
+        Only these (repeat it): sgd, momentum, adamw.
+    hours
+        Groups of runs that would not fit, by steps timed at the start, are dropped and named.
+    workers
+        Processes, of one thread each; all cores by default. Results do not depend on it.
+    estimate
+        Time a few steps, say how many runs there are and how long they take, and stop.
+    summary
+        Run nothing: write the summary of what the store has.
+    """
+    _refuse_missing_extras()
+    if summary:
+        return _summary(output_dir)
+    count = cores() if workers is None else checks.count("workers", workers)
+    hours = checks.real("hours", hours, above=0.0)
+    output = OutputDirectory(output_dir)
+    asked = {"quick": quick, "tasks": task, "optimizers": optimizer, "hours": hours}
+    with Store(output_dir / STORE) as store:
+        with worker_processes(count) as processes:
+            plan = _planned(asked, output, processes)
+            _say(f"{plan.described(count)} with {count} processes; {len(store)} cells are stored")
+            if estimate:
+                return 0
+            with progress_bars(plain=True) as stage:
+                _run(plan, store, processes, stage)
+        written = write(plan, store, output)
+    print(f"{len(written)} files in {output_dir}; summary: {output_dir / 'summary.md'}")
+    return 0
+
+
+def _summary(folder: Path) -> int:
+    plan = read_plan(folder)
+    if plan is None:
+        raise ValueError(f"{folder} must hold a study to summarise")
+    with Store(folder / STORE, read_only=True) as store:
+        written = write(plan, store, OutputDirectory(folder))
+    print(f"{len(written)} files in {folder}; summary: {folder / 'summary.md'}")
+    return 0
+
+
+def _planned(asked: dict[str, Any], output: OutputDirectory, workers: Workers) -> StudyPlan:
+    """The plan of this folder if it was asked for in the same words, else a new one."""
+    plan = read_plan(output.path)
+    if plan is None or plan.asked != asked:
+        _say("timing a few steps of every task")
+        plan = make_plan(asked, workers)
+        write_plan(plan, output)
+    for name in plan.dropped:
+        _say(f"dropped, it does not fit in {asked['hours']:g} hours: {name}")
+    return plan
+
+
+def _run(plan: StudyPlan, store: Store, workers: Workers, stage: Any) -> None:
+    pilots = pilot_cells(plan.groups)
+    todo = sum(1 for _ in store.missing(pilots))
+    advance = stage("pilots", todo) if stage else None
+    execute(store, pilots, run_cell, workers, advance=advance)
+    cells = [cell for group in plan.groups for cell in group_cells(group, store)]
+    todo = sum(1 for _ in store.missing(cells))
+    advance = stage("runs", todo) if stage else None
+    execute(store, cells, run_cell, workers, advance=advance)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _refuse_missing_extras() -> None:
+    for module in ("torch", "sklearn"):
+        if find_spec(module) is None:
+            raise ValueError("study must have PyTorch and scikit-learn: install the extra, study")

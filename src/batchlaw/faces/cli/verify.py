@@ -1,0 +1,96 @@
+"""``batchlaw verify``: the paper's claims, measured and judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from batchlaw._base import checks
+from batchlaw._base.files import OutputDirectory
+from batchlaw.evidence.claims.claim import CONFIRMED, CONTRADICTED, OPEN, OUTSIDE
+from batchlaw.evidence.claims.report import counts, write
+from batchlaw.evidence.claims.run import Row, run, task_cells
+from batchlaw.evidence.claims.settings import FULL, QUICK
+from batchlaw.faces.cli.inputs import Whole
+from batchlaw.faces.cli.progress import left_to_do, progress_bars
+from batchlaw.faces.cli.table import text_table
+from batchlaw.jobs.store import Store
+from batchlaw.jobs.workers import worker_processes
+from batchlaw.risk.simulate import cores
+
+STORE = "verify.sqlite"
+SHORT = {
+    CONFIRMED: "confirmed",
+    OPEN: "not settled",
+    CONTRADICTED: "contradicted",
+    OUTSIDE: "no law there",
+}
+
+
+def verify(
+    *,
+    quick: bool = False,
+    output_dir: Path = Path("results/verify"),
+    family: Annotated[list[str] | None, Parameter(negative=())] = None,
+    workers: Whole | None = None,
+) -> int:
+    """Check the paper's statements with exact risks, and write the claims table and a report.
+
+    Writes claims.csv, claims.json, report.md and its figures, and verify.sqlite (every task):
+    run the same command again to go on where it was stopped. The exit code is 1 where a claim is
+    contradicted, where the evidence would not reject a wrong law, or where a task failed.
+
+    Parameters
+    ----------
+    quick
+        Smaller sizes: under a minute on two cores, after compiling, instead of five.
+    output_dir
+        Where the files go; made if it is missing.
+    family
+        Only these families (repeat it): one-pass, influence, collapse, multi-pass, sketches,
+        slips, outside, literature. All by default.
+    workers
+        Processes, of one thread each; all cores by default. Results do not depend on it.
+    """
+    size = QUICK if quick else FULL
+    cells = task_cells(size, family)
+    count = cores() if workers is None else checks.count("workers", workers)
+    output = OutputDirectory(output_dir)
+    with Store(output_dir / STORE) as store:
+        todo = left_to_do(store, cells, "tasks")
+        with worker_processes(count) as processes, progress_bars() as stage:
+            advance = stage("tasks", todo) if stage else None
+            rows, seconds = run(cells, store, processes, advance=advance)
+    written = write(rows, size, seconds, output)
+    print(_report(rows))
+    print(f"\n{len(written)} files in {output_dir}; report: {output_dir / 'report.md'}")
+    return 1 if any(row.failed for row in rows) else 0
+
+
+def _report(rows: list[Row]) -> str:
+    families = list(dict.fromkeys(row.family for row in rows))
+    lines = [_counted(name, [row for row in rows if row.family == name]) for name in families]
+    header = ("family", "cases", *SHORT.values(), "wrong laws rejected")
+    parts = [text_table(header, [*lines, _counted("all", rows)])]
+    for row in rows:
+        found = row.judgement
+        if found.verdict in (OPEN, CONTRADICTED):
+            parts.append(
+                f"{found.verdict}: {row.check.claim} ({row.check.case}): {found.predicted}, "
+                f"got {found.measured:.4f} in [{found.low:.4f}, {found.high:.4f}]; {found.detail}"
+            )
+        parts += [
+            f"not rejected: {name}, by {row.check.claim} ({row.check.case})"
+            for name, ok in row.rejected.items()
+            if not ok
+        ]
+    return "\n".join([parts[0], "", *parts[1:]])
+
+
+def _counted(name: str, rows: list[Row]) -> tuple[str, ...]:
+    found = counts([row.judgement.verdict for row in rows])
+    planted = [ok for row in rows for ok in row.rejected.values()]
+    numbers = (str(found.get(verdict, 0)) for verdict in SHORT)
+    return (name, str(len(rows)), *numbers, f"{sum(planted)} of {len(planted)}")

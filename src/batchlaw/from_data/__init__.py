@@ -1,0 +1,28 @@
+"""Spectrum and influence from data: what a pilot sample says about a run."""
+
+from batchlaw.from_data.band import InfluenceBand, influence_band
+from batchlaw.from_data.data_kernels import data_kernels
+from batchlaw.from_data.estimated_spectrum import (
+    EstimatedSpectrum,
+    check_features,
+    estimate_spectrum,
+    population_spectrum,
+    sample_eigenvalues,
+)
+from batchlaw.from_data.regret import Regret, plug_in_regret
+from batchlaw.from_data.tail import Tail, fit_tail
+
+__all__ = [
+    "EstimatedSpectrum",
+    "InfluenceBand",
+    "Regret",
+    "Tail",
+    "check_features",
+    "data_kernels",
+    "estimate_spectrum",
+    "fit_tail",
+    "influence_band",
+    "plug_in_regret",
+    "population_spectrum",
+    "sample_eigenvalues",
+]

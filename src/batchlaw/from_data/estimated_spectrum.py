@@ -1,0 +1,253 @@
+r"""Population eigenvalues from a sample: the Marchenko-Pastur map, inverted.
+
+Sample eigenvalues spread: the large ones are too large and the small ones too small, by a
+share that does not vanish while the samples are no more than a few times the effective
+dimension. With m(z) = (1/n) sum_i 1/(nu_i - z) over the n eigenvalues of Z Z^T / n and
+w = -1/m, the population's eigenvalues satisfy to leading order, at every z off the spectrum,
+
+    sum_j mu_j / (w - mu_j) = n (z/w - 1),
+
+explicit in the data. Each side counts directions and fluctuates by about one of them at any
+scale, so a plain least-squares fit with nonnegative masses on a logarithmic grid of mu, at
+points z on rays from zero, uses every scale alike (after El Karoui, 2008). The trace, which
+is estimated without bias, and the number of directions are held.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw.from_data.nonnegative import nonnegative_least_squares
+from batchlaw.influences.weights import influence
+from batchlaw.model.problem import Problem
+
+# Ratio of neighbouring eigenvalues that the fit may choose from.
+GRID = 1.12
+# Angles of the rays in the upper half plane, and points of a ray for each factor of 10.
+ANGLES = (0.6, 1.5, math.pi)
+POINTS = 8
+# Weight of the two sums that are held, in directions.
+HELD = 30.0
+# Sample eigenvalues below this share of the largest are rounding.
+RANK = 1e-10
+
+
+def check_features(
+    features: ArrayLike, *, fewest: int = 2, allow_constant: bool = False
+) -> FloatArray:
+    """An (n, p) array of finite numbers, at least ``fewest`` rows, no constant column."""
+    try:
+        Z = np.asarray(features, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ValueError("features must be an array of numbers") from None
+    if Z.ndim != 2 or not Z.size:
+        raise ValueError(f"features must be a table, one row a sample, got shape {Z.shape}")
+    if Z.shape[0] < fewest:
+        raise ValueError(f"features must have at least {fewest} rows, got {Z.shape[0]}")
+    if not np.isfinite(Z).all():
+        row, column = np.argwhere(~np.isfinite(Z))[0]
+        raise ValueError(
+            f"features must be finite, got {Z[row, column]} in row {row + 1}, column {column + 1}"
+        )
+    constant = Z.max(axis=0) == Z.min(axis=0)
+    if constant.any() and not allow_constant:
+        raise ValueError(
+            f"features must vary in every column, {int(constant.sum())} of {Z.shape[1]} are "
+            f"constant, the first is column {int(np.argmax(constant)) + 1}: drop or allow them"
+        )
+    largest = float(np.abs(Z).max())
+    if not largest:
+        raise ValueError("features must not all be zero")
+    # Eigenvalues are squares, and those of RANK times the largest count.
+    low, high = np.sqrt(np.finfo(float).tiny / RANK * Z.size), np.sqrt(np.finfo(float).max / Z.size)
+    if not low < largest < high:
+        raise ValueError(
+            f"features must have squares that floating point can hold: the largest may lie "
+            f"between {low:.2g} and {high:.2g}, got {largest:.2g}"
+        )
+    return Z
+
+
+def decompose(Z: FloatArray, samples: int) -> tuple[FloatArray, FloatArray]:
+    """Eigenvalues of Z^T Z / samples, decreasing, and the rows' squared coordinates there.
+
+    Through the smaller of the two Gram matrices.
+    """
+    if Z.shape[0] <= Z.shape[1]:
+        nu, U = np.linalg.eigh(Z @ Z.T / samples)
+        nu = np.maximum(nu, 0.0)
+        squares = samples * nu * U**2
+    else:
+        nu, V = np.linalg.eigh(Z.T @ Z / samples)
+        squares = (Z @ V) ** 2
+    return np.maximum(nu[::-1], 0.0), np.ascontiguousarray(squares[:, ::-1])
+
+
+def centred(Z: FloatArray, centre: bool) -> tuple[FloatArray, int]:
+    """The rows and how many samples they are worth: a mean that is removed costs one."""
+    return (Z - Z.mean(axis=0), Z.shape[0] - 1) if centre else (Z, Z.shape[0])
+
+
+def spectrum_of(rows: FloatArray, samples: int) -> FloatArray:
+    """Eigenvalues of rows^T rows / samples that are not rounding, decreasing."""
+    gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
+    nu = np.asarray(np.linalg.eigvalsh(gram / samples)[::-1], dtype=np.float64)
+    kept: FloatArray = nu[nu > max(RANK * float(nu[0]), 0.0)]
+    return kept[:samples]
+
+
+def sample_eigenvalues(
+    features: ArrayLike, *, centre: bool = False, allow_constant: bool = False
+) -> tuple[FloatArray, int]:
+    """Eigenvalues of the sample covariance that are not zero, and the number of samples."""
+    Z = check_features(features, fewest=2 + centre, allow_constant=allow_constant)
+    # Scale by a power of two, which is exact, so that squares neither overflow nor vanish.
+    exponent = int(np.frexp(np.abs(Z).max())[1])
+    rows, samples = centred(np.ldexp(Z, -exponent), centre)
+    nu = spectrum_of(rows, samples)
+    if not nu.size:
+        raise ValueError("features must differ between rows where their mean is removed")
+    return np.ldexp(nu, 2 * exponent), samples
+
+
+def population_spectrum(
+    eigenvalues: ArrayLike, samples: int, dim: int
+) -> tuple[FloatArray, FloatArray]:
+    """Population eigenvalues (decreasing) and multiplicities behind those of a sample.
+
+    Parameters
+    ----------
+    eigenvalues : (r,) array
+        Of the sample covariance, positive, at most min(samples, dim) of them.
+    samples, dim
+        n rows and p columns that they came from.
+    """
+    nu = np.sort(checks.vector("eigenvalues", eigenvalues, positive=True))[::-1]
+    n = checks.count("samples", samples)
+    p = checks.count("dim", dim)
+    if nu.size > min(n, p):
+        raise ValueError(
+            f"eigenvalues must be at most min(samples, dim) = {min(n, p)}, got {nu.size}"
+        )
+    top, x = float(nu[0]), nu / nu[0]
+    grid, masses = _fit(x[x > RANK], n, p)
+    mu, many = _whole_directions(grid, masses, p)
+    return top * mu, many
+
+
+def _fit(x: FloatArray, n: int, p: int) -> tuple[FloatArray, FloatArray]:
+    """Atoms and their masses, for sample eigenvalues with the largest at 1."""
+    trace = float(x.sum())
+    lowest = 0.1 * min(float(x[-1]), trace / p)
+    grid = GRID ** -np.arange(math.ceil(math.log(1.0 / lowest) / math.log(GRID)) + 1.0)
+    spread = math.log(3.0 / (0.3 * max(float(x[-1]), 1e-6)))
+    radii = 3.0 * np.exp(-np.arange(0.0, spread, math.log(10.0) / POINTS))
+    z = np.multiply.outer(np.exp(1j * np.array(ANGLES)), radii).ravel()
+    # The other n - r eigenvalues of Z Z^T / n are zero.
+    m = ((1.0 / (x - z[:, None])).sum(axis=1) - (n - x.size) / z) / n
+    w = -1.0 / m
+    counts = n * (z / w - 1.0)
+    shares = grid / (w[:, None] - grid)
+    above = z.imag > 1e-9 * np.abs(z)
+    design = np.vstack(
+        [shares.real, shares.imag[above], HELD * grid / trace, np.full(grid.size, HELD / p)]
+    )
+    # Directions that have no variance count among the p: a last column for zero.
+    empty = np.append(np.zeros(design.shape[0] - 1), HELD / p)
+    values = np.concatenate([counts.real, counts.imag[above], [HELD, HELD]])
+    masses = nonnegative_least_squares(np.column_stack([design, empty]), values)[:-1]
+    # What the sum is held to within is closed: the trace is the sample's.
+    masses *= trace / float(masses @ grid)
+    return grid[masses > 0.0], masses[masses > 0.0]
+
+
+def _whole_directions(
+    grid: FloatArray, masses: FloatArray, p: int
+) -> tuple[FloatArray, FloatArray]:
+    """Directions one by one, largest first: each takes the mean over a unit of mass.
+
+    A leading direction of mass one may sit on two neighbouring atoms; as two directions of
+    half the mass it would fluctuate less. Where a unit lies inside an atom it is the atom.
+    """
+    mass = np.append(0.0, np.cumsum(masses))
+    trace = np.append(0.0, np.cumsum(masses * grid))
+    # The number of directions is held softly; a little too much mass is shared among all.
+    unit = max(float(mass[-1]) / p, 1.0)
+    total = math.ceil(float(mass[-1]) / unit - 1e-9)
+    edges = np.append(unit * np.arange(float(total)), mass[-1])
+    first = np.clip(np.searchsorted(mass, edges[:-1], side="right") - 1, 0, grid.size - 1)
+    last = np.clip(np.searchsorted(mass, edges[1:], side="left") - 1, 0, grid.size - 1)
+    mean = np.diff(np.interp(edges, mass, trace))
+    whole = (first == last) & (np.diff(edges) > unit - 1e-9)
+    mu = np.where(whole, unit * grid[first], mean)
+    starts = np.flatnonzero(np.append(True, mu[1:] != mu[:-1]))
+    return mu[starts], np.diff(np.append(starts, mu.size)).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class EstimatedSpectrum:
+    """What a sample says about the population's covariance.
+
+    Attributes
+    ----------
+    eigenvalues, multiplicity : (K,) arrays
+        The population's, corrected for the sample size: how many directions share each.
+    sample_eigenvalues : (r,) array
+        The sample's own, which spread more.
+    samples, dim
+        n and p.
+    """
+
+    eigenvalues: FloatArray
+    multiplicity: FloatArray
+    sample_eigenvalues: FloatArray
+    samples: int
+    dim: int
+
+    @property
+    def trace(self) -> float:
+        """tr(Sigma), without bias."""
+        return float(self.sample_eigenvalues.sum())
+
+    @property
+    def stable_rank(self) -> float:
+        """tr(Sigma) over its largest eigenvalue."""
+        return self.trace / float(self.eigenvalues[0])
+
+    @property
+    def participation(self) -> float:
+        """tr(Sigma)^2 / tr(Sigma^2)."""
+        return self.trace**2 / float(self.multiplicity @ self.eigenvalues**2)
+
+    def each(self) -> FloatArray:
+        """The corrected eigenvalues, one entry a direction."""
+        return np.repeat(self.eigenvalues, self.multiplicity.astype(np.int64))
+
+    def influence(self, rates: ArrayLike, **options: Any) -> FloatArray:
+        """kappa_t at these eigenvalues; options as for ``batchlaw.influence``."""
+        return influence(self.eigenvalues, rates, multiplicity=self.multiplicity, **options)
+
+    def problem(self, noise_variance: float = 1.0) -> Problem:
+        """A problem with this spectrum that starts at its optimum: features know no target."""
+        nothing = np.zeros_like(self.eigenvalues)
+        return Problem.from_spectrum(self.eigenvalues, nothing, noise_variance, self.multiplicity)
+
+
+def estimate_spectrum(
+    features: ArrayLike, *, centre: bool = False, allow_constant: bool = False
+) -> EstimatedSpectrum:
+    """Population eigenvalues from an (n, p) array of features; n < p is allowed.
+
+    SGD sees E[z z^T], so no mean is removed unless ``centre`` says that the model removes it.
+    """
+    nu, samples = sample_eigenvalues(features, centre=centre, allow_constant=allow_constant)
+    dim = int(np.shape(features)[1])
+    mu, many = population_spectrum(nu, samples, dim)
+    return EstimatedSpectrum(mu, many, nu, samples, dim)

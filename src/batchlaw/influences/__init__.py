@@ -1,0 +1,1 @@
+"""How much of each update's noise survives in the final risk."""

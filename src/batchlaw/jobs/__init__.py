@@ -1,0 +1,1 @@
+"""Many computations into one file of results: a store, workers, execution. No mathematics."""

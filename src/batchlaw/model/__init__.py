@@ -1,0 +1,1 @@
+"""The regression problem, and the spectra that stand for it."""

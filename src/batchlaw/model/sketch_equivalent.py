@@ -1,0 +1,295 @@
+r"""The Gaussian sketch of an infinite power law, without drawing one.
+
+Sigma = S H S^T, with M rows of N(0, 1/M) entries in S, has a deterministic equivalent: for z
+in the upper half plane let t(z), Im t > 0, solve
+
+    z = t (1 - (1/M) sum_i lambda_i / (lambda_i - t)).
+
+Then tr (Sigma - z)^-1 = -M/t, and the target energies mu_j v_j^2, with Approx at zero, have
+the Stieltjes transform (1/z) sum_i i^-b t / (lambda_i - t). With q = -t and z = 0 this is
+sum_i lambda_i/(lambda_i + q) = M and Approx = sum_i i^-b q/(lambda_i + q). The spectrum is
+cut into cells; contour integrals give what lies in each, and Gauss nodes stand for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw.model.nodes import END, FROZEN, Nodes, power_sum_after, truncation_nodes
+
+ComplexArray = NDArray[np.complex128]
+
+PANEL_POINTS = 16
+ARC_POINTS = 24
+CELL_NODES = 4
+LARGEST_HEAD = 128
+LARGEST_A = 6.0  # a steeper spectrum of 10^12 directions spans more digits than the cells resolve
+NEGLIGIBLE = 1e-7  # directions in a cell
+
+
+def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
+    """The deterministic equivalent of a Gaussian sketch, in about ``count`` nodes.
+
+    Of an average over sketches it misses terms of relative size 1/M. With infinitely many
+    rows the sketch loses nothing, and this is the infinite truncation.
+    """
+    if math.isinf(sketch):
+        return truncation_nodes(a, b, sketch, count)
+    checks.real("a of a sketch", a, at_most=LARGEST_A)
+    head = min(max(count // 4, min(count // 2, 16)), LARGEST_HEAD)
+    ambient = _Ambient.power_law(a, b, sketch, head)
+    bottom, top, q0 = _ends(ambient)
+    edges, points = _cells(ambient, bottom, top, count)
+    mu, many, energy = _gauss_nodes(_cell_moments(ambient, edges), points)
+    approximation = float((ambient.weight @ (q0 / (ambient.eigenvalues + q0))).real)
+    # Cells without a noticeable mass were dropped: the others carry the exact totals.
+    many *= sketch / many.sum()
+    energy *= (power_sum_after(b, 0) - approximation) / energy.sum()
+    order = np.argsort(-mu)
+    return Nodes(mu[order], (energy / (many * mu))[order], many[order], approximation)
+
+
+@dataclass(frozen=True, eq=False)
+class _Ambient:
+    r"""The infinite power law, as a quadrature for sums over its coordinates.
+
+    sum_i f(i) = sum_k many_k f(x_k), with lambda_k = x_k^-a and weight_k = many_k x_k^-b.
+    The first coordinates are themselves. The others lie on a path that turns away from the
+    real axis to arg x = pi/(2a), where lambda/(lambda - t) is smooth for every t in the
+    closed upper half plane: the sums stay accurate where t comes close to the spectrum of H,
+    which real nodes would show as poles.
+    """
+
+    rows: float
+    head: int
+    continuum: float  # the eigenvalue where single coordinates end
+    eigenvalues: ComplexArray
+    many: ComplexArray
+    weight: ComplexArray
+
+    @classmethod
+    def power_law(cls, a: float, b: float, rows: float, head: int) -> _Ambient:
+        first_many = np.ones(head)
+        first_many[-END.size :] += END[::-1]
+        start, turn = head + 0.5, 0.5 * math.pi / a
+        # As far as eigenvalues of 1e-5 times the smallest |t|, which is about rows^-a.
+        length = math.log(max(1e5 ** (1.0 / a) * 1.3 * rows / start, 10.0))
+        leg = 1j * turn * np.append(0.0, 4.0 ** np.arange(-6.0, 1.0))
+        line = 1j * turn + np.linspace(0.0, length, 1 + math.ceil(0.5 * length / turn))
+        y, dy = _panels(np.append(leg, line[1:]))
+        path = start * np.exp(y)
+        x = np.append(np.arange(1.0, head + 1.0), path)
+        many = np.append(first_many, path * dy)
+        # Beyond the path, two nodes with the first two moments of lambda and of the energy.
+        end = start * np.exp(line[-1])
+        trace, squares, energy, moment = (
+            end ** (1.0 - s) / (s - 1.0) for s in (a, 2.0 * a, b, a + b)
+        )
+        return cls(
+            rows,
+            head,
+            start**-a,
+            np.append(x**-a, [squares / trace, moment / energy]),
+            np.append(many, [trace**2 / squares, 0.0]),
+            np.append(many * x**-b, [0.0, energy]),
+        )
+
+    def preimage(self, t: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+        """z(t) and its derivative 1 - (1/M) sum_i lambda_i^2 / (lambda_i - t)^2."""
+        ratio = self.eigenvalues / (self.eigenvalues - t[..., None])
+        # Not "@": BLAS threads that wait for each other cost more than these sums.
+        mean = np.einsum("...k,k->...", ratio, self.many) / self.rows
+        ratio *= ratio
+        return t * (1.0 - mean), 1.0 - np.einsum("...k,k->...", ratio, self.many) / self.rows
+
+    def real_preimage(self, t: float) -> tuple[float, float]:
+        z, slope = self.preimage(np.array([t + 0.0j]))
+        return float(z[0].real), float(slope[0].real)
+
+    def transforms(self, t: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+        """sum_i lambda_i/(lambda_i - t) and sum_i i^-b t/(lambda_i - t)."""
+        inverse = 1.0 / (self.eigenvalues - t[..., None])
+        counts = np.einsum("...k,k->...", inverse, self.eigenvalues * self.many)
+        return counts, t * np.einsum("...k,k->...", inverse, self.weight)
+
+
+def _panels(corners: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
+    """Gauss-Legendre points and weights on the straight pieces of a complex path."""
+    u, w = np.polynomial.legendre.leggauss(PANEL_POINTS)
+    half = 0.5 * np.diff(corners)[:, None]
+    return (corners[:-1, None] + half * (u + 1.0)).ravel(), (half * w).ravel()
+
+
+def _ends(ambient: _Ambient) -> tuple[float, float, float]:
+    """A point below and one above the spectrum of Sigma, and q0 = -t(0).
+
+    Outside the spectrum t is real and dz/dt > 0; an edge is where dz/dt = 0.
+    """
+    guess = 1.0 / ambient.rows
+    q0 = _crossing(lambda q: -ambient.real_preimage(-q)[0], guess)
+    edge = _crossing(lambda q: ambient.real_preimage(-q)[1], guess)
+    above = _crossing(lambda s: ambient.real_preimage(1.0 + s)[1] - 0.5, 1.0)
+    bottom = ambient.real_preimage(-math.sqrt(edge * q0))[0]
+    return bottom, ambient.real_preimage(1.0 + max(above, 0.5))[0], q0
+
+
+def _crossing(function: Callable[[float], float], start: float) -> float:
+    """Where a function goes from negative to positive, by bisection in the logarithm."""
+    low = high = start
+    while function(low) > 0.0:
+        low *= 0.1
+    while function(high) < 0.0:
+        high *= 10.0
+    for _ in range(60):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if function(middle) > 0.0 else (middle, high)
+    return math.sqrt(low * high)
+
+
+def _cells(
+    ambient: _Ambient, bottom: float, top: float, count: int
+) -> tuple[FloatArray, NDArray[np.int64]]:
+    """Cell boundaries, ascending, and how many nodes each cell gets.
+
+    The leading eigenvalues of a large sketch are narrow bumps; each has its own cell, cut in
+    the gaps. Below, cells are equally wide in log x, but narrow where the bumps end.
+    """
+    gaps = _gaps(ambient)
+    # A bump's width is 1/sqrt(M) of its place: n nodes leave an error of its 2n-th power.
+    bump_nodes = 4 if ambient.rows < 1e3 else 2 if ambient.rows < 1e10 else 1
+    bump_nodes = max(min(bump_nodes, count // max(2 * gaps.size, 1)), 1)
+    cells = max((count - bump_nodes * gaps.size) // CELL_NODES, 2)
+    upper = np.append(gaps[::-1], top)
+    floor = max(bottom, FROZEN)
+    frozen = cells // 6 if bottom < FROZEN else 0
+    length = math.log(upper[0] / floor)
+    steps = np.ones(cells - frozen)
+    if gaps.size > 1:
+        first = 0.5 * math.log(gaps[-2] / gaps[-1]) * steps.size / length
+        steps = np.minimum(first * 2.0 ** np.minimum(np.arange(steps.size), 60), 1.0)
+    bulk = upper[0] * np.exp(-length * np.cumsum(steps)[:-1] / steps.sum())
+    edges = np.concatenate([np.geomspace(bottom, floor, frozen + 1), bulk[::-1], upper])
+    return edges, np.repeat([1, CELL_NODES, bump_nodes], [frozen, steps.size, gaps.size])
+
+
+def _gaps(ambient: _Ambient) -> FloatArray:
+    """A point in each gap between the leading bumps of the spectrum, from the top.
+
+    A gap is where dz/dt > 0 between two eigenvalues of H; its point has the largest slope.
+    """
+    lam = np.append(ambient.eigenvalues[: ambient.head].real, ambient.continuum)
+    mix = np.linspace(0.0, 1.0, 18)[1:-1]
+    t = lam[:-1, None] ** (1.0 - mix) * lam[1:, None] ** mix
+    z, slope = ambient.preimage(t.astype(np.complex128))
+    best = slope.real.argmax(axis=1)[:, None]
+    is_open = np.take_along_axis(slope.real, best, axis=1)[:, 0] > 0.0
+    count = ambient.head if is_open.all() else int(np.argmin(is_open))
+    return np.take_along_axis(z.real, best, axis=1)[:count, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class _Moments:
+    """Per cell: middle, half width, and moments of ((x - middle)/half)^k of both measures."""
+
+    middle: FloatArray
+    half: FloatArray
+    count: FloatArray
+    energy: FloatArray
+
+
+def _cell_moments(ambient: _Ambient, edges: FloatArray) -> _Moments:
+    """(1/pi) Im of the integrals of both transforms along an arc over each cell.
+
+    The arc is a half ellipse in log z. For the counts -M/t is replaced by
+    (1/z) sum_i lambda_i/(lambda_i - t): the difference -M/z is real on the real axis, and
+    without it no digits are lost where a cell holds one of 10^12 directions.
+    """
+    low, high = edges[:-1, None], edges[1:, None]
+    u, w = np.polynomial.legendre.leggauss(ARC_POINTS)
+    angle = 0.5 * math.pi * (1.0 - u)
+    width = 0.5 * np.log(high / low)
+    height = np.minimum(width, 1.0)
+    z = np.sqrt(low * high) * np.exp(width * np.cos(angle) + 1j * height * np.sin(angle))
+    dz = 0.5 * math.pi * w * z * (width * np.sin(angle) - 1j * height * np.cos(angle))
+    counts, energies = ambient.transforms(_solve_arcs(ambient, z))
+    middle, half = 0.5 * (low + high), 0.5 * (high - low)
+    powers = ((z - middle) / half)[..., None] ** np.arange(2 * CELL_NODES + 1)
+    count, energy = (
+        np.einsum("kp,kpj->kj", dz / z * f, powers).imag / math.pi for f in (counts, energies)
+    )
+    return _Moments(middle[:, 0], half[:, 0], count, energy)
+
+
+def _solve_arcs(ambient: _Ambient, z: ComplexArray) -> ComplexArray:
+    """t(z) on all arcs at once, from the middle of each to its two ends.
+
+    There is one solution with Im t > 0. A damped fixed point finds it far from the real
+    axis; from there Newton's method follows it, each point starting from its neighbour's t/z.
+    """
+    t = np.empty_like(z)
+    middle = z.shape[1] // 2
+    top = z[:, middle]
+    start = top.copy()
+    for _ in range(20):
+        start = start + 0.5 * (top - ambient.preimage(start)[0])
+    for side in (range(middle, z.shape[1]), range(middle - 1, -1, -1)):
+        ratio = start / top
+        for k in side:
+            t[:, k] = _newton(ambient, z[:, k], ratio * z[:, k])
+            ratio = t[:, k] / z[:, k]
+    return t
+
+
+def _newton(ambient: _Ambient, z: ComplexArray, t: ComplexArray) -> ComplexArray:
+    for _ in range(100):
+        value, slope = ambient.preimage(t)
+        step = (value - z) / slope
+        # At most half of the way to the real axis.
+        step /= np.maximum(2.0 * step.imag / t.imag, 1.0)
+        t = t - step
+        if (np.abs(step) <= 1e-13 * np.abs(t)).all():
+            return t
+    raise ArithmeticError("the sketch's spectrum was not found: Newton's method did not converge")
+
+
+def _gauss_nodes(
+    cells: _Moments, points: NDArray[np.int64]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Eigenvalues, counts and target energies of the nodes that have each cell's moments."""
+    rows = []
+    for k in np.flatnonzero(cells.count[:, 0] > NEGLIGIBLE):
+        nodes = _cell_rule(cells.count[k], cells.energy[k], int(points[k]))
+        nodes[0] = cells.middle[k] + cells.half[k] * nodes[0]
+        rows.append(nodes)
+    mu, many, energy = np.concatenate(rows, axis=1)
+    return mu, many, energy
+
+
+def _cell_rule(count: FloatArray, energy: FloatArray, points: int) -> FloatArray:
+    """Gauss rule of the counts on [-1, 1], and energies on the same nodes: (3, n) array.
+
+    Fewer nodes where the moments do not carry ``points`` of them.
+    """
+    for n in range(points, 1, -1):
+        hankel = count[np.add.outer(np.arange(n + 1), np.arange(n + 1))]
+        try:
+            R = np.linalg.cholesky(hankel).T
+        except np.linalg.LinAlgError:
+            continue
+        # The Jacobi matrix of the orthogonal polynomials, from the Cholesky factor.
+        diagonal = np.diag(R)[:n]
+        above = np.append(0.0, np.diag(R, 1)[:n] / diagonal)
+        off = diagonal[1:] / diagonal[:-1]
+        u, vectors = np.linalg.eigh(np.diag(np.diff(above)) + np.diag(off, -1), UPLO="L")
+        powers = u ** np.arange(n)[:, None]
+        share = np.linalg.solve(powers, energy[:n])
+        if (np.abs(u) < 1.0).all() and (share >= 0.0).all():
+            return np.stack([u, count[0] * vectors[0] ** 2, share])
+    return np.array([[count[1] / count[0]], [count[0]], [max(energy[0], 0.0)]])

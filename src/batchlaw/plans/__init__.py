@@ -1,0 +1,1 @@
+"""Plans for a training run: made, checked, and written for a trainer."""

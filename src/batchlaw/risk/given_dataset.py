@@ -1,0 +1,259 @@
+"""Exact fluctuation of multi-pass SGD around GD on a dataset, and its first-order weights."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import Batches, FloatArray, IntArray
+from batchlaw._base.kernels import fluctuation as kernels
+from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.model.problem import Problem
+from batchlaw.risk.empirical import Empirical, check_finite, check_reused, responses, survivals
+from batchlaw.risk.gradient_descent import dataset_risk
+from batchlaw.risk.over_datasets import reuse_name
+from batchlaw.risk.result import Risk
+from batchlaw.risk.runs import Dataset
+from batchlaw.risk.stability import excess_note
+from batchlaw.schedule.update_rules import check_stable
+
+# Products z_a z_b kept between steps: 1 GB of doubles; past it they are formed at each step.
+LARGEST_TABLE = 2**27
+
+# What other schedules may err, relative to the one that a truncation is measured on.
+SAFETY = 2.0
+
+
+@np.errstate(over="ignore", invalid="ignore")  # refused by check_finite
+def fluctuation_given_dataset(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    dataset: Dataset,
+    *,
+    replacement: bool = False,
+    truncate: int | None = None,
+) -> Risk:
+    r"""Exact risk of multi-pass SGD on this dataset, averaged over the batches alone.
+
+    E[u_t] is the GD iterate theta_t, and C_t = Cov(u_t) obeys (paper, appendices I and J),
+    with r = y - Z theta_{t-1}, q = Z^T r / N, A = I - gamma Sigma_hat and
+    rho = (N - B)/(B (N - 1)), or 1/B with replacement,
+
+        C <- A C A + gamma^2 rho [
+            Z^T diag(r_i^2 + z_i^T C z_i) Z / N - q q^T - Sigma_hat C Sigma_hat ]
+        Fluc = tr(Sigma C_L).
+
+    In the eigenbasis of Sigma_hat (eigenvalues nu) C meets A and Sigma_hat entry by entry:
+    (1 - gamma nu_a)(1 - gamma nu_b) - gamma^2 rho nu_a nu_b. Only the products
+    z_a z_b couple the entries, in two matrix products a step for all schedules together.
+    Bias, variance and cross are those of ``gradient_descent.given_dataset``.
+
+    Parameters
+    ----------
+    rates : (T,) array
+        Step sizes gamma_t.
+    batches : (T,) or (S, T) array
+        Batch sizes B_t, at most N without replacement; they need not be whole numbers.
+    dataset
+        Features (N, M) in the problem's eigenbasis and labels (N,).
+    replacement
+        Whether batches are drawn with replacement.
+    truncate
+        Feed back the diagonal of C and, off it, only as many entries as k directions have,
+        those with the largest nu_a nu_b; follow the others to first order in rho. The
+        schedule with the largest fluctuation is solved exactly too: twice its relative
+        error is what ``notes`` say of all, and ``uncertainty`` the same as a share of the
+        excess.
+    """
+    problem = problem.expanded()
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    features, labels = check_reused(problem, dataset)
+    rho = fluctuation_factors(batches, gamma.size, labels.size, replacement=replacement)
+    data = Empirical.of(problem, features)
+    descent = dataset_risk(problem, gamma, data, (features, labels))
+    K = data.eigenvalues.size
+    k = K if truncate is None else min(checks.count("truncate", truncate), K)
+
+    path = Path.of(data, labels, gamma)
+    fluctuation = _fluctuation(data, path, gamma, rho, k)
+    check_finite(fluctuation, gamma, data.eigenvalues)
+    risk = around(descent, fluctuation, procedure=reuse_name(replacement))
+    if (note := excess_note(problem, np.asarray(risk.excess))) is not None:
+        risk = replace(risk, notes=(note,))
+    if k < K:
+        noisiest = int(np.argmax(fluctuation))
+        exact = _fluctuation(data, path, gamma, rho[noisiest : noisiest + 1], K)[0]
+        share = SAFETY * abs(fluctuation[noisiest] - exact) / max(exact, np.finfo(float).tiny)
+        risk = replace(
+            risk,
+            method=f"truncated to {k} of {K} directions, given the dataset",
+            uncertainty=share * fluctuation / risk.excess,
+            notes=(
+                f"the fluctuation errs by about {share:.1e} of itself or less, as measured on the "
+                "schedule with the largest one",
+                *risk.notes,
+            ),
+        )
+    return first(risk) if checks.is_single(batches) else risk
+
+
+@np.errstate(over="ignore", invalid="ignore")  # refused by check_finite
+def first_order_weights(problem: Problem, rates: ArrayLike, dataset: Dataset) -> FloatArray:
+    r"""Weights w_t of this dataset with Fluc ~ sum_t rho_t w_t, for every schedule at once.
+
+    The fluctuation to first order in rho: noise enters at step t from the GD iterate and
+    is then contracted by GD's own steps,
+
+        w_t = gamma_t^2 tr(Y_t [Z^T diag(r_i^2) Z / N - q q^T]),
+        Y_t = A_{t+1} ... A_L Sigma A_L ... A_{t+1}.
+
+    They depend on the labels, unlike kappa_t, and not on batches or budget. What is left
+    out, noise that feeds on earlier noise, grows with rho and with gamma tr(Sigma).
+    Cost O(T N M^2).
+    """
+    problem = problem.expanded()
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    features, labels = check_reused(problem, dataset)
+    data = Empirical.of(problem, features)
+    weights = weights_along(data, Path.of(data, labels, gamma), gamma)
+    check_finite(weights, gamma, data.eigenvalues)
+    return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Path:
+    """GD on a dataset, before each step: what the noise of the batches is made of.
+
+    Attributes
+    ----------
+    labels : (N,) array
+    iterates : (T, K) array
+        theta_{t-1} in the eigenbasis of Sigma_hat.
+    gradients : (T, K) array
+        q_t, the mean of z_i r_i.
+    survivals : (T, K) array
+        prod_{s>t} (1 - gamma_s nu), so that Y_t = diag(p) V^T Sigma V diag(p).
+    """
+
+    labels: FloatArray
+    iterates: FloatArray
+    gradients: FloatArray
+    survivals: FloatArray
+
+    @classmethod
+    def of(cls, data: Empirical, labels: FloatArray, gamma: FloatArray) -> Path:
+        forcing = data.correlation(labels)
+        iterates = responses(data.eigenvalues, gamma) * forcing
+        return cls(
+            labels,
+            iterates,
+            forcing - data.eigenvalues * iterates,
+            survivals(data.eigenvalues, gamma),
+        )
+
+    def squares(self, data: Empirical, t: int) -> FloatArray:
+        """r_i^2 at step t."""
+        squares: FloatArray = (self.labels - data.features @ self.iterates[t]) ** 2
+        return squares
+
+
+def weights_along(data: Empirical, path: Path, gamma: FloatArray) -> FloatArray:
+    """``first_order_weights`` after the checks."""
+    weights = np.empty(gamma.size)
+    for t, g in enumerate(gamma):
+        readout = _readout(data, path, t)
+        weights[t] = g * g * (readout[:-1] @ path.squares(data, t) / path.labels.size - readout[-1])
+    return weights
+
+
+def _readout(data: Empirical, path: Path, t: int) -> FloatArray:
+    """z_i^T Y_t z_i of every sample, and q^T Y_t q last."""
+    seen = np.vstack([data.features, path.gradients[t]]) * path.survivals[t] @ data.root
+    readout: FloatArray = np.einsum("ij,ij->i", seen, seen)
+    return readout
+
+
+def _fluctuation(
+    data: Empirical, path: Path, gamma: FloatArray, rho: FloatArray, k: int
+) -> FloatArray:
+    """Fluctuation of every schedule, (S,), where k of the K directions feed back.
+
+    C is packed: entries a <= b, those off the diagonal times sqrt(2). With the products
+    z_a z_b packed alike in a table W (N, P), z_i^T C z_i is W C and Z^T diag(x) Z is W^T x.
+    """
+    z, nu = data.features, data.eigenvalues
+    N, K = z.shape
+    a, b = _entries(nu, k)
+    scale = np.where(a == b, 1.0, np.sqrt(2.0))
+    product = nu[a] * nu[b]
+    sigma = scale * data.covariance[a, b]
+    blocks = _row_blocks(N, a.size)
+    table = _packed(z, a, b, scale) if len(blocks) == 1 else None
+    C = np.zeros((a.size, rho.shape[0]))
+    rest = np.zeros(rho.shape[0])
+
+    for t, g in enumerate(gamma):
+        factor = 1.0 - g * nu
+        decay = factor[a] * factor[b]
+        strength = g * g * rho[:, t]
+        if not strength.any():
+            C *= decay[:, None]
+            continue
+        squares = path.squares(data, t)
+        mean = scale * path.gradients[t, a] * path.gradients[t, b]
+        if k < K:
+            readout = _readout(data, path, t)
+            adjoint = sigma * path.survivals[t, a] * path.survivals[t, b]
+            rest -= strength * (readout[-1] - adjoint @ mean)
+        fresh: FloatArray | float = 0.0
+        for rows in blocks:
+            W = _packed(z[rows], a, b, scale) if table is None else table
+            noise = W @ C
+            noise += squares[rows, None]
+            noise *= strength / N
+            fresh = fresh + W.T @ noise
+            if k < K:
+                rest += (readout[:-1][rows] - W @ adjoint) @ noise
+        kernels.covariance_step(C, fresh, strength, decay, product, mean)
+    return sigma @ C + rest
+
+
+def _entries(nu: FloatArray, k: int) -> tuple[IntArray, IntArray]:
+    """Rows and columns a <= b of C's entries that feed back."""
+    a, b = np.triu_indices(nu.size)
+    if k == nu.size:
+        return a, b
+    # The diagonal first: its feedback has one sign, that of the others averages out.
+    rank = np.where(a == b, np.inf, nu[a] * nu[b])
+    kept = np.argsort(-rank, kind="stable")[: nu.size + k * (k - 1) // 2]
+    return a[kept], b[kept]
+
+
+def _packed(z: FloatArray, a: IntArray, b: IntArray, scale: FloatArray) -> FloatArray:
+    table: FloatArray = z[:, a] * z[:, b]
+    table *= scale
+    return table
+
+
+def _row_blocks(rows: int, width: int) -> list[slice]:
+    step = max(LARGEST_TABLE // max(width, 1), 1)
+    return [slice(first, first + step) for first in range(0, rows, step)]
+
+
+def around(descent: Risk, fluctuation: FloatArray, **changes: Any) -> Risk:
+    """GD's risk with the fluctuation of S schedules around it: every part an (S,) array."""
+    same = np.ones_like(fluctuation)
+    parts = {name: getattr(descent, name) * same for name in ("bias", "variance", "cross")}
+    return replace(descent, **{**parts, "fluctuation": fluctuation, **changes})
+
+
+def first(risk: Risk) -> Risk:
+    """The first schedule's numbers, for a caller who gave one schedule."""
+    names = ("bias", "variance", "cross", "fluctuation", "uncertainty")
+    numbers: dict[str, Any] = {name: float(np.ravel(getattr(risk, name))[0]) for name in names}
+    return replace(risk, **numbers)

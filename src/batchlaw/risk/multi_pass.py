@@ -1,0 +1,109 @@
+"""GD and multi-pass SGD: exact given a dataset, an approximation over datasets."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import Batches
+from batchlaw.model.problem import Problem
+from batchlaw.risk.given_dataset import fluctuation_given_dataset
+from batchlaw.risk.gradient_descent import given_dataset, given_features
+from batchlaw.risk.mean_field import expected_gradient_descent_risk, expected_risk_mean_field
+from batchlaw.risk.result import Risk
+from batchlaw.risk.runs import Dataset
+from batchlaw.risk.simple_recursion import expected_fluctuation_simple
+
+METHODS = ("mean_field", "simple")
+
+
+def gradient_descent_risk(
+    problem: Problem,
+    rates: ArrayLike,
+    dataset: Dataset | tuple[ArrayLike, None] | None = None,
+    *,
+    samples: int | None = None,
+    trajectory: bool = False,
+) -> Risk:
+    """Risk of normal GD (paper, section 2), on a dataset or over datasets of ``samples``.
+
+    Given features and labels it is exact: bias, variance (the response to the realised label
+    residuals) and the cross term between the two. With None for the labels it is exact after
+    averaging over them: Bias + s2 Var. With ``samples`` it is the mean-field expectation of
+    ``multi_pass_risk``, an approximation; ``trajectory`` gives it after every update, as there.
+    """
+    _either(dataset, samples)
+    _check_trajectory(trajectory, dataset)
+    if dataset is not None:
+        features, labels = dataset
+        if labels is None:
+            return given_features(problem, rates, features)
+        return given_dataset(problem, rates, (np.asarray(features), labels))
+    N = checks.count("samples", samples)
+    return expected_gradient_descent_risk(problem, rates, N, trajectory=trajectory)
+
+
+def multi_pass_risk(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    samples: int | None = None,
+    dataset: Dataset | None = None,
+    replacement: bool = False,
+    method: str = "mean_field",
+    truncate: int | None = None,
+    trajectory: bool = False,
+) -> Risk:
+    """Risk of multi-pass batch SGD: GD's, and the fluctuation around it (paper, section 2).
+
+    With a dataset it is exact given that dataset, batches averaged over. With ``samples`` = N
+    it is the expectation over datasets, without sampling any, and an approximation: the
+    dynamical mean field gives all parts; "simple" the fluctuation alone, in O(T M), and
+    refuses where it would err much. ``docs/mean_field.md`` shows how far to trust them.
+
+    Parameters
+    ----------
+    rates : (T,) array
+        Step sizes gamma_t.
+    batches : (T,) or (S, T) array
+        Batch sizes B_t, at most N without replacement.
+    replacement
+        Whether a batch is drawn with replacement.
+    method
+        Of the expectation over datasets: "mean_field" or "simple".
+    truncate
+        Given a dataset: couple only so many directions, with the error reported; faster for
+        many schedules (see ``fluctuation_given_dataset``).
+    trajectory
+        Of the mean field: give every part with a last axis of T + 1, the risk before and after
+        every update.
+    """
+    _either(dataset, samples)
+    _check_trajectory(trajectory, dataset, method)
+    checks.choice("method", method, METHODS)
+    if dataset is not None:
+        return fluctuation_given_dataset(
+            problem, rates, batches, dataset, replacement=replacement, truncate=truncate
+        )
+    if truncate is not None:
+        raise ValueError("truncate belongs to the exact risk given a dataset")
+    N = checks.count("samples", samples)
+    if method == "simple":
+        return expected_fluctuation_simple(problem, rates, batches, N, replacement=replacement)
+    return expected_risk_mean_field(
+        problem, rates, batches, N, replacement=replacement, trajectory=trajectory
+    )
+
+
+def _either(dataset: object, samples: int | None) -> None:
+    if (dataset is None) == (samples is None):
+        raise ValueError("give either a dataset, or samples: the size of datasets to average over")
+
+
+def _check_trajectory(trajectory: bool, dataset: object, method: str = "mean_field") -> None:
+    if trajectory and dataset is not None:
+        raise ValueError("trajectory belongs to the expectation over datasets, got a dataset")
+    if trajectory and method != "mean_field":
+        raise ValueError(f"trajectory belongs to the mean field, got method {method}")

@@ -1,0 +1,109 @@
+"""Exact risk of one-pass SGD, with momentum and averaging, from moment recursions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import Batches, FloatArray
+from batchlaw._base.kernels import moments
+from batchlaw.model.problem import Problem
+from batchlaw.risk.result import Risk
+from batchlaw.risk.stability import check_overflow, excess_note, growth_note
+from batchlaw.schedule.update_rules import check_stable, readout, running_readout, update_rule
+
+
+def one_pass_risk(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    momentum: float | ArrayLike = 0.0,
+    nesterov: bool = False,
+    pytorch: bool = False,
+    average: ArrayLike | None = None,
+    trajectory: bool = False,
+) -> Risk:
+    r"""Exact expected risk of one-pass batch SGD, in O(T M) a schedule.
+
+    For Gaussian features only the diagonals of the second moments matter. With
+    h = (1 - gamma mu)^2, e = gamma^2/B and D x = mu^2 x + mu (mu . x), per step::
+
+        C_noise <- h C_noise + e (D C_noise + s2 mu)
+        C_cov   <- h C_cov   + e D (C_cov + m^2)
+        m^2     <- h m^2
+
+    and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
+    Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
+    Batches need not be whole numbers here. One schedule gives numbers, many give arrays.
+    Where nodes stand for many directions, ``uncertainty`` is the change from half as many.
+
+    Parameters
+    ----------
+    rates : (T,) array
+        Step sizes gamma_t.
+    batches : (T,) or (S, T) array
+        Batch sizes B_t.
+    momentum
+        beta, one number or one a step, each in [0, 1).
+    nesterov
+        Whether it is Nesterov's, and not heavy ball (``update_rules.update_rule``).
+    pytorch
+        Whether momentum has PyTorch's form, a sum of gradients times the current rate.
+    average : (T,) array, optional
+        Weights on the iterates u_1..u_T; what they lack to 1 stays on u_0. None: u_T.
+    trajectory
+        Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T, or of the
+        running average (``update_rules.running_readout``).
+    """
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), momentum, nesterov)
+    sizes = checks.batches(batches, gamma.size, whole=False)
+    weights = readout(average, gamma.size)
+    plain = weights is None and not np.any(momentum)
+
+    def parts(at: Problem) -> FloatArray:
+        out = np.empty((sizes.shape[0], gamma.size + 1 if trajectory else 1, 3))
+        state = (at.eigenvalues, at.multiplicity, at.target_energy, at.noise_variance)
+        if plain:
+            moments.one_pass_moments(*state, gamma, sizes, out)
+        else:
+            rule = update_rule(gamma, momentum, nesterov, pytorch)
+            moments.general_moments(*state, rule, sizes, running_readout(weights, gamma.size), out)
+        return out if trajectory else out[:, 0]
+
+    ours = parts(problem)
+    check_overflow(ours, gamma, sizes)
+    if np.ndim(momentum) == 0:
+        note = growth_note(problem, gamma, sizes, float(np.asarray(momentum)), nesterov)
+    else:
+        note = excess_note(problem, ours.sum(axis=-1))
+    single = checks.is_single(batches)
+    uncertainty = np.zeros(())
+    if problem.coarser is not None:
+        coarse = parts(problem.coarser).sum(axis=-1)
+        uncertainty = np.abs(coarse / ours.sum(axis=-1) - 1.0)
+        uncertainty = uncertainty[0] if single else uncertainty
+    bias, noise, covariance = np.moveaxis(ours[0] if single else ours, -1, 0)
+    return Risk(
+        procedure=_name(momentum, nesterov, pytorch, average),
+        method=problem.described("exact"),
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        bias=bias,
+        variance=noise + covariance,
+        variance_noise=noise,
+        variance_covariance=covariance,
+        uncertainty=uncertainty,
+        notes=() if note is None else (note,),
+    )
+
+
+def _name(
+    momentum: float | ArrayLike, nesterov: bool, pytorch: bool, average: ArrayLike | None
+) -> str:
+    name = "one-pass SGD"
+    if np.any(momentum):
+        form = "Nesterov" if nesterov else "heavy-ball"
+        name += f" with {form} momentum" + (" in PyTorch's form" if pytorch else "")
+    return name if average is None else f"{name}, averaged"

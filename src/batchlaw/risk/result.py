@@ -1,0 +1,142 @@
+"""Risk: the result of every solver, exact or simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+
+TERMS = ("bias", "variance", "fluctuation", "cross")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Risk:
+    """Expected population risk of a final iterate, in parts that add up (paper, proposition 1).
+
+    Each part is a number, or an array with one entry a schedule where many were scored; of a
+    trajectory it has a last axis of updates.
+    A simulated risk also knows its standard errors; an exact one has none.
+
+    Attributes
+    ----------
+    procedure
+        Which procedure the risk is of.
+    method
+        How the numbers were computed.
+    irreducible
+        sigma^2.
+    approximation
+        What the sketch cannot express.
+    bias
+        Of the mean iterate (one pass), or of gradient descent (multi-pass).
+    variance
+        Of the final iterate around its mean (one pass), or of gradient descent over the
+        label noise (multi-pass).
+    variance_noise
+        The variance from the residuals of the labels, where the solver separates it (appendix F).
+    variance_covariance
+        The rest of the variance, from the fluctuation of a batch's covariance.
+    fluctuation
+        Of the final iterate around gradient descent on the same data (multi-pass).
+    cross
+        What the parts do not hold: 2 <bias error, noise error> of GD on given labels, and
+        2 E<theta - u*, u - theta> for reshuffling, whose mean iterate is not GD's. Zero in
+        expectation over labels for independent batches.
+    uncertainty
+        Estimated relative error of the excess from an approximation (nodes that stand for
+        many directions, a truncated basis, a coarser time grid); 0 where there is none.
+    notes
+        What a reader should know before using the numbers, one sentence each.
+    leave_one_out
+        Term -> (schedules, repetitions): the estimate without each repetition in turn.
+    """
+
+    procedure: str
+    method: str
+    irreducible: float
+    approximation: float
+    bias: float | FloatArray
+    variance: float | FloatArray
+    variance_noise: float | FloatArray | None = None
+    variance_covariance: float | FloatArray | None = None
+    fluctuation: float | FloatArray = 0.0
+    cross: float | FloatArray = 0.0
+    uncertainty: float | FloatArray = 0.0
+    notes: tuple[str, ...] = ()
+    leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @property
+    def excess(self) -> float | FloatArray:
+        """Risk above the best predictor of the sketched model, all but the noise floor."""
+        return self.bias + self.variance + self.fluctuation + self.cross
+
+    @property
+    def total(self) -> float | FloatArray:
+        """Everything, the irreducible part included, which is E R_M(u)."""
+        return self.irreducible + self.approximation + self.excess
+
+    def standard_error(self, term: str) -> float | FloatArray:
+        """Jackknife standard error of a term ("bias", ..., "excess" or "total")."""
+        return _unpack(jackknife(self._replicates(term)), self.variance)
+
+    def ratio(self, term: str, schedule: int, reference: int) -> tuple[float, float]:
+        """One schedule's term over another's, with the standard error of the ratio.
+
+        The schedules share datasets, so the ratio is known better than its two sides: the
+        jackknife leaves a repetition out of both at once. An exact ratio has error zero.
+        """
+        values = np.atleast_1d(self._values(term))
+        for index in (schedule, reference):
+            if not -values.size <= index < values.size:
+                raise ValueError(f"schedule must be one of {values.size}, got index {index}")
+        ratio = float(values[schedule] / values[reference])
+        if not self.leave_one_out:
+            return ratio, 0.0
+        replicates = self._replicates(term)
+        return ratio, float(jackknife(replicates[schedule] / replicates[reference]))
+
+    def _values(self, term: str) -> float | FloatArray:
+        known = (*TERMS, "variance_noise", "variance_covariance", "excess", "total")
+        value = getattr(self, term) if term in known else None
+        if value is None:
+            raise ValueError(f"term must be one of {', '.join(known)}, got {term!r}")
+        return value  # type: ignore[no-any-return]
+
+    def __repr__(self) -> str:
+        parts = ("irreducible", "approximation", *TERMS, "total")
+        shown = [f"{part} {self._show(part)}" for part in parts if np.any(getattr(self, part))]
+        return f"Risk({self.procedure}; {self.method}: {', '.join(shown)})"
+
+    def _show(self, part: str) -> str:
+        text = np.array2string(np.asarray(getattr(self, part)), precision=6, threshold=8)
+        if part in self.leave_one_out or (self.leave_one_out and part == "total"):
+            error = np.asarray(self.standard_error(part))
+            text += f" ± {np.array2string(error, precision=2, threshold=8)}"
+        return text
+
+    def _replicates(self, term: str) -> FloatArray:
+        if not self.leave_one_out:
+            raise ValueError(
+                f"standard errors exist for simulated risks only, this one is {self.method}"
+            )
+        if term in ("excess", "total"):
+            parts = [self.leave_one_out[name] for name in TERMS if name in self.leave_one_out]
+            return np.asarray(np.sum(parts, axis=0))
+        if term not in self.leave_one_out:
+            known = ", ".join((*self.leave_one_out, "excess", "total"))
+            raise ValueError(f"term must be one of {known}, got {term!r}")
+        return self.leave_one_out[term]
+
+
+def jackknife(replicates: FloatArray) -> FloatArray:
+    """sqrt((R - 1)/R sum_r (x_(r) - mean)^2) along the last axis."""
+    R = replicates.shape[-1]
+    centred = replicates - replicates.mean(axis=-1, keepdims=True)
+    return np.asarray(np.sqrt((R - 1.0) / R * (centred**2).sum(axis=-1)))
+
+
+def _unpack(values: FloatArray, like: float | FloatArray) -> float | FloatArray:
+    return float(values[0]) if np.ndim(like) == 0 else values

@@ -1,0 +1,378 @@
+"""Seeded Monte Carlo over datasets: the measured counterpart of the exact solvers.
+
+Every repetition has a random stream of its own, spawned from the seed, and writes to its
+own row of the results. So the numbers do not depend on the number of threads.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import Batches, FloatArray, IntArray
+from batchlaw._base.kernels import sgd
+from batchlaw._base.kernels.common import aligned_zeros
+from batchlaw.model.problem import Problem
+from batchlaw.risk.result import Risk
+from batchlaw.risk.runs import Dataset, check_dataset, reuse_kernel
+from batchlaw.schedule.update_rules import check_stable
+
+Draw = Callable[[int, np.random.Generator], Dataset]
+Progress = Callable[[int], None]
+
+# Spawn keys: with one seed, one pass draws other samples than the data-reuse procedures,
+# while GD and multi-pass SGD draw the same datasets.
+ONE_PASS, REUSE = 1, 2
+
+# Doubles of the sample stream held at once in one pass: 512 KB stays in cache.
+WINDOW = 2**16
+
+
+def simulate_one_pass(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    repetitions: int,
+    seed: int,
+    samples: int | None = None,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Risk:
+    """One-pass batch SGD, repeated on fresh data: bias and centred variance (appendix L).
+
+    All schedules of a repetition read the same stream of samples from its start.
+
+    Parameters
+    ----------
+    problem
+        What is learned, and the law of its samples.
+    rates : (T,) array
+        Step sizes gamma_t.
+    batches : (T,) or (S, T) array
+        Batch sizes B_t, whole numbers.
+    repetitions
+        Independent datasets, at least 3.
+    seed
+        Fixes the samples of all repetitions.
+    samples
+        When given, every schedule must sum to it.
+    draw
+        ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian law, with
+        features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``. Sigma and
+        the noise floor in the result stay the problem's.
+    threads
+        Defaults to the cores this process may use. The result does not depend on it.
+    progress
+        Called with the number of repetitions just finished.
+    """
+    problem = problem.expanded()
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    sizes = checks.batches(batches, gamma.size, total=samples)
+    R = checks.count("repetitions", repetitions, minimum=3)
+    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    finals = aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
+
+    def run(repetition: int, rng: np.random.Generator) -> None:
+        _stream(gamma, sizes, draw, rng, finals[repetition])
+
+    _repeat(run, range(R), seed, ONE_PASS, threads, progress)
+    finals -= problem.optimum
+    finals *= np.sqrt(problem.eigenvalues)
+    bias, variance = _centred(finals)
+    return _simulated("one-pass SGD", problem, batches, R, seed, bias=bias, variance=variance)
+
+
+def simulate_multi_pass(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    samples: int,
+    repetitions: int,
+    seed: int,
+    replacement: bool = False,
+    reshuffle: bool = False,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Risk:
+    """Multi-pass batch SGD on fresh datasets of N = ``samples``: fluctuation around GD.
+
+    All schedules of a repetition share its dataset; GD runs on it too, with its bias and
+    its variance over the label noise kept apart. Batches are independent uniform subsets;
+    ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
+    fresh order of the dataset each epoch (then the cross term is measured too, because
+    the mean iterate is no longer GD's; likewise with a ``draw``, whose residuals may depend
+    on the features). Other parameters as for ``simulate_one_pass``.
+    """
+    R = checks.count("repetitions", repetitions, minimum=3)
+    terms = multi_pass_terms(
+        problem,
+        rates,
+        batches,
+        samples=samples,
+        repetitions=range(R),
+        seed=seed,
+        replacement=replacement,
+        reshuffle=reshuffle,
+        draw=draw,
+        threads=threads,
+        progress=progress,
+    )
+    if reshuffle:
+        sampling = "reshuffled by epochs"
+    else:
+        sampling = "with replacement" if replacement else "without replacement"
+    estimates = {term: leave_one_out(values) for term, values in terms.items()}
+    return _simulated(f"multi-pass SGD, {sampling}", problem, batches, R, seed, **estimates)
+
+
+def multi_pass_terms(
+    problem: Problem,
+    rates: ArrayLike,
+    batches: Batches,
+    *,
+    samples: int,
+    repetitions: range,
+    seed: int,
+    replacement: bool = False,
+    reshuffle: bool = False,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> dict[str, FloatArray]:
+    """Terms of single repetitions of ``simulate_multi_pass``, each (schedules, repetitions).
+
+    Every repetition has its own stream, so a range of them is a share of the work. The
+    schedules of a repetition draw from one stream in turn: fewer of them have other numbers.
+    """
+    problem = problem.expanded()
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    N = checks.count("samples", samples)
+    run_sgd = reuse_kernel(replacement, reshuffle)
+    sizes = checks.batches(batches, gamma.size, maximum=None if replacement else N)
+    gaussian = draw is None
+    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    S, R = sizes.shape[0], len(repetitions)
+    parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
+    scale = np.sqrt(problem.eigenvalues)
+
+    def run(index: int, rng: np.random.Generator) -> None:
+        features, labels = draw(N, rng)
+        bias_part, noise_part = _reference(problem, (features, labels), gamma)
+        u = aligned_zeros(S, scale.size)
+        run_sgd(features, labels, gamma, sizes, rng, u)
+        gd_error = bias_part + noise_part
+        around = (u - problem.optimum - gd_error) * scale
+        parts["bias"][:, index] = ((bias_part * scale) ** 2).sum()
+        parts["variance"][:, index] = ((noise_part * scale) ** 2).sum()
+        parts["fluctuation"][:, index] = (around**2).sum(axis=1)
+        parts["cross"][:, index] = 2.0 * (
+            around @ (gd_error * scale) + (bias_part * noise_part) @ problem.eigenvalues
+        )
+
+    _repeat(run, repetitions, seed, REUSE, threads, progress)
+    if gaussian and not reshuffle:
+        del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L, residuals are noise
+    return parts
+
+
+def simulate_gradient_descent(
+    problem: Problem,
+    rates: ArrayLike,
+    *,
+    samples: int,
+    repetitions: int,
+    seed: int,
+    draw: Draw | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Risk:
+    """Normal GD on fresh datasets of N = ``samples``: its bias, and its variance over labels."""
+    problem = problem.expanded()
+    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    N = checks.count("samples", samples)
+    R = checks.count("repetitions", repetitions, minimum=3)
+    gaussian = draw is None
+    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    parts = {name: np.zeros((1, R)) for name in ("bias", "variance", "cross")}
+
+    def run(repetition: int, rng: np.random.Generator) -> None:
+        bias, noise = _reference(problem, draw(N, rng), gamma)
+        parts["bias"][0, repetition] = bias**2 @ problem.eigenvalues
+        parts["variance"][0, repetition] = noise**2 @ problem.eigenvalues
+        parts["cross"][0, repetition] = 2.0 * (bias * noise) @ problem.eigenvalues
+
+    _repeat(run, range(R), seed, REUSE, threads, progress)
+    if gaussian:
+        del parts["cross"]  # zero in expectation: the residuals are independent noise
+    estimates = {term: leave_one_out(values) for term, values in parts.items()}
+    return _simulated("normal GD", problem, gamma, R, seed, **estimates)
+
+
+def _checked(draw: Draw, directions: int) -> Draw:
+    """A user's draw may return anything; compiled loops trust what they get."""
+
+    def checked(n: int, rng: np.random.Generator) -> Dataset:
+        features, labels = check_dataset(draw(n, rng))
+        if features.shape != (n, directions):
+            raise ValueError(
+                f"draw must return features of shape {(n, directions)}, got {features.shape}"
+            )
+        return features, labels
+
+    return checked
+
+
+def _stream(
+    gamma: FloatArray, sizes: IntArray, draw: Draw, rng: np.random.Generator, u: FloatArray
+) -> None:
+    """Feed one stream of samples to all schedules through a window of bounded size.
+
+    A schedule waits where its next batch reaches past the window; what any schedule
+    still needs is carried over when the window moves on. The window holds a block, or the
+    longest batch if that is more.
+    """
+    done = np.zeros(sizes.shape[0], dtype=np.int64)
+    position = np.zeros_like(done)
+    total = int(sizes.sum(axis=1).max())
+    block = max(WINDOW // u.shape[1], 1)
+    offset = end = 0
+    features, labels = np.empty((0, u.shape[1])), np.empty(0)
+    while end < total:
+        waiting = np.flatnonzero(done < gamma.size)
+        # At least to the end of the nearest batch: a batch longer than a block comes whole.
+        nearest = int((position[waiting] + sizes[waiting, done[waiting]]).min())
+        fresh = draw(min(max(block, nearest - end), total - end), rng)
+        keep = int(position[waiting].min()) - offset
+        if keep < labels.size:
+            fresh = (
+                np.concatenate([features[keep:], fresh[0]]),
+                np.concatenate([labels[keep:], fresh[1]]),
+            )
+        features, labels = fresh
+        offset += keep
+        end = offset + labels.size
+        sgd.one_pass(features, labels, offset, gamma, sizes, done, position, u)
+
+
+def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatArray:
+    """GD's error theta_L - u* on a dataset in two parts: without label noise, and its response.
+
+    GD is linear in the labels z . u* + residual, so the two are run side by side.
+    """
+    features, labels = dataset
+    residual = labels - features @ problem.optimum
+    covariance, forcing = sgd.second_moments(
+        features, np.stack([np.zeros_like(residual), residual])
+    )
+    errors = aligned_zeros(2, problem.optimum.size)
+    errors[0] = -problem.optimum
+    sgd.gradient_descent(covariance, forcing, gamma, errors)
+    return errors
+
+
+def _repeat(
+    run: Callable[[int, np.random.Generator], None],
+    repetitions: range,
+    seed: int,
+    key: int,
+    threads: int | None,
+    progress: Progress | None,
+) -> None:
+    """Run every repetition with a generator of its own, in threads; compiled loops free the GIL.
+
+    ``run`` gets its place in the range and its generator.
+    """
+    seed = checks.count("seed", seed, minimum=0)
+    threads = cores() if threads is None else checks.count("threads", threads)
+
+    def one(index: int) -> None:
+        # As the seed's spawn(R) would give it.
+        stream = np.random.SeedSequence(seed, spawn_key=(key, repetitions[index]))
+        # A run that diverges overflows; it is refused as a whole once all are done.
+        with np.errstate(over="ignore", invalid="ignore"):
+            run(index, np.random.Generator(np.random.PCG64(stream)))
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(one, range(len(repetitions))):
+            if progress is not None:
+                progress(1)
+
+
+def cores() -> int:
+    """Cores that this process may use; not all systems can tell them from all cores."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+# A term's estimate for every schedule, and its leave-one-out replicates.
+_Estimate = tuple[FloatArray, FloatArray]
+
+
+def leave_one_out(values: FloatArray) -> _Estimate:
+    """Means over repetitions of (S, R) values, and the means without each repetition in turn."""
+    R = values.shape[1]
+    total = values.sum(axis=1, keepdims=True)
+    return values.mean(axis=1), (total - values) / (R - 1)
+
+
+def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
+    """Bias |mean|^2 and variance of (R, S, M) errors, both unbiased, with replicates.
+
+    The variance is the paper's, 1/(R - 1) sum_r |x_r - mean|^2; the squared mean of R
+    draws is too large by variance/R, which is taken off.
+    """
+    R, S, _ = errors.shape
+    bias, variance = np.empty(S), np.empty(S)
+    bias_without, variance_without = np.empty((S, R)), np.empty((S, R))
+    for s in range(S):
+        mean = errors[:, s].mean(axis=0)
+        apart = errors[:, s] - mean
+        distance = (apart**2).sum(axis=1)
+        squares = distance.sum()
+        variance[s] = squares / (R - 1)
+        bias[s] = mean @ mean - variance[s] / R
+        # Without r the squares lose R/(R-1) |x_r - mean|^2, and the mean moves by
+        # -(x_r - mean)/(R - 1).
+        variance_without[s] = (squares - distance * (R / (R - 1))) / (R - 2)
+        moved = mean @ mean - 2.0 * (apart @ mean) / (R - 1) + distance / (R - 1) ** 2
+        bias_without[s] = moved - variance_without[s] / (R - 1)
+    return (bias, bias_without), (variance, variance_without)
+
+
+def _simulated(
+    procedure: str,
+    problem: Problem,
+    batches: Batches,
+    repetitions: int,
+    seed: int,
+    **terms: _Estimate,
+) -> Risk:
+    single = checks.is_single(batches)
+    refuse_divergence(procedure, *(x for x, _ in terms.values()))
+    return Risk(
+        procedure=procedure,
+        method=f"Monte Carlo, {repetitions} repetitions, seed {seed}",
+        irreducible=problem.irreducible,
+        approximation=problem.approximation,
+        leave_one_out={name: replicates for name, (_, replicates) in terms.items()},
+        **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},  # type: ignore[arg-type]
+    )
+
+
+def refuse_divergence(procedure: str, *values: FloatArray) -> None:
+    """ValueError where a simulated run overflowed."""
+    if not all(np.isfinite(x).all() for x in values):
+        raise ValueError(
+            f"{procedure} diverges: its second moment overflows; "
+            "use smaller rates or larger batches"
+        )

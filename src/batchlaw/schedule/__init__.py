@@ -1,0 +1,1 @@
+"""Learning rates and update rules: what happens at every step, whatever the problem is."""

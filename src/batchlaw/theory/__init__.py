@@ -1,0 +1,1 @@
+"""The paper's two laws, and the bounds of its appendix."""

@@ -1,0 +1,224 @@
+r"""The hypotheses of the two theorems and of lemma A.9, measured without a dataset.
+
+What the paper assumes of the samples (the largest norm, empirical contraction) becomes a number
+that holds with probability 1 - ``FAILURE``, or an estimate of the mean, from the spectrum alone.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+from batchlaw.model.problem import Problem
+from batchlaw.schedule.rates import wsd, wsd_phases
+from batchlaw.theory.bounds.bias import effective_dimension
+from batchlaw.theory.bounds.bound import Condition
+from batchlaw.theory.bounds.gd_variance import norm_ceiling
+from batchlaw.theory.bounds.one_pass import ALPHA
+from batchlaw.theory.bounds.schedule import contraction, decay_time
+
+# Probability that a sample breaks a bound which is stated with high probability.
+FAILURE = 0.01
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """What the theorems are about: a power law, a sketch, and a WSD run over it.
+
+    Attributes
+    ----------
+    a, b, sketch
+        Exponents of the spectrum and of the source, and M.
+    samples, steps, peak
+        N, J (T or L) and gamma.
+    warmup_end, stable_end
+        J_w and J_s.
+    mass
+        A = sum_t gamma_t.
+    problem
+        Where tr(Sigma), mu_1 and the effective dimension come from.
+    """
+
+    a: float
+    b: float
+    sketch: float
+    samples: float
+    steps: int
+    peak: float
+    warmup_end: int
+    stable_end: int
+    mass: float
+    problem: Problem
+
+    @classmethod
+    def of(
+        cls,
+        problem: Problem,
+        a: float,
+        b: float,
+        sketch: float,
+        samples: float,
+        steps: int,
+        peak: float,
+        warmup: float | int,
+        stable: float | int,
+    ) -> Setting:
+        ends = wsd_phases(steps, warmup, stable)
+        mass = float(wsd(steps, peak, warmup, stable).sum())
+        return cls(a, b, sketch, samples, int(steps), float(peak), *ends, mass, problem)
+
+    @property
+    def learning(self) -> float:
+        """gamma J."""
+        return self.peak * self.steps
+
+    @property
+    def memory(self) -> float:
+        """gamma J / log J."""
+        return self.learning / math.log(self.steps)
+
+    @property
+    def tau(self) -> float:
+        """The decay's time constant, (J - J_s)/log J."""
+        return decay_time(self.steps, self.stable_end)
+
+    @property
+    def decay_mass(self) -> float:
+        """A_d = gamma tau."""
+        return self.peak * self.tau
+
+
+def one_pass_hypotheses(at: Setting, smallest_batch: float) -> tuple[Condition, ...]:
+    """What the one-pass theorem and its proof (H.2 to H.5) ask for.
+
+    The theorem's gamma <= c is what its proof makes of it: 3 gamma tr(Sigma) <= 1/4 (H.2), and
+    gamma mu_1 < 1 for the products.
+    """
+    return (
+        *_common(at, "T"),
+        Condition("gamma <= c: 3 gamma tr(Sigma) <= 1/4", at.peak * ALPHA * at.problem.trace, 0.25),
+        contraction(at.peak * float(at.problem.eigenvalues[0])),
+        Condition("B_t >= 1", smallest_batch, 1.0, at_least=True, kind="sharp"),
+    )
+
+
+def multi_pass_hypotheses(at: Setting) -> tuple[Condition, ...]:
+    """What the multi-pass theorem asks for, and what lemma A.9 derives from it."""
+    log_n = math.log(at.samples)
+    head = at.learning ** (1.0 / at.a)
+    return (
+        *_common(at, "L"),
+        Condition("gamma log N <= c", at.peak * log_n, 1.0, kind="small"),
+        Condition("(gamma L)^(1/a) <= c1 M", head, at.sketch, kind="small"),
+        Condition("gamma L log N <= c1 N", at.learning * log_n, at.samples, kind="small"),
+        Condition("A_L log N <= c0 N", at.mass * log_n, at.samples, kind="small"),
+        *_regularity(at),
+    )
+
+
+def bias_lower_hypothesis(at: Setting) -> Condition:
+    """A^(1/a) <= M/c1 (lemma batch-bias-source, G): where the bias alone has a lower bound.
+
+    Beyond it only Approx + Bias is of the stated order, so it is no hypothesis of the theorem.
+    """
+    return Condition("A^(1/a) <= M/c1", at.mass ** (1.0 / at.a), at.sketch, kind="small")
+
+
+def expected_largest_norm(problem: Problem, samples: float) -> float:
+    r"""Estimate of E max_i ||z_i||^2 over N Gaussian samples, within two per cent from N = 16.
+
+    The x with N P(||z||^2 > x) = e^-0.5772, the mean of the extreme-value law. The tail is
+    Lugannani and Rice's, from K(l) = log E exp(l ||z||^2) = -(1/2) sum_j log(1 - 2 l mu_j) at the
+    l with K'(l) = x: w = sqrt(2 (l x - K)), v = l sqrt(K''), P = Q(w) + q(w) (1/v - 1/w).
+    """
+    mu, many = problem.eigenvalues, problem.multiplicity
+    target = math.exp(-np.euler_gamma) / samples
+
+    def tail(tilt: float) -> float:
+        left = 1.0 - 2.0 * tilt * mu
+        x, curvature = float(many @ (mu / left)), 2.0 * float(many @ (mu / left) ** 2)
+        w = math.sqrt(2.0 * tilt * x + float(many @ np.log(left)))
+        v = tilt * math.sqrt(curvature)
+        density = math.exp(-0.5 * w * w) / math.sqrt(2.0 * math.pi)
+        return 0.5 * math.erfc(w / math.sqrt(2.0)) + density * (1.0 / v - 1.0 / w)
+
+    # At l = 0, the mean, 1/v - 1/w would be 0/0; the tail there is below 1/2.
+    low, high = 1e-3 / float(mu[0]), 0.5 / float(mu[0])
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if tail(middle) > target else (low, middle)
+    return float(many @ (mu / (1.0 - 2.0 * low * mu)))
+
+
+def top_sample_eigenvalue(problem: Problem, samples: float, failure: float = FAILURE) -> float:
+    """mu_1(Sigma_hat) with probability 1 - ``failure`` (Gordon's inequality and concentration).
+
+    sqrt(mu_1) + sqrt(tr(Sigma)/N) + sqrt(2 mu_1 log(1/failure)/N), squared.
+    """
+    top = float(problem.eigenvalues[0])
+    root = math.sqrt(top) + math.sqrt(problem.trace / samples)
+    return (root + math.sqrt(2.0 * top * math.log(1.0 / failure) / samples)) ** 2
+
+
+def _common(at: Setting, J: str) -> tuple[Condition, ...]:
+    """Exponents, noise, horizons and phases, for both procedures."""
+    sigma2 = at.problem.irreducible
+    stable = (at.stable_end - at.warmup_end) / at.steps
+    decay = (at.steps - at.stable_end) / at.steps
+    return (
+        Condition("b < a + 1", at.b, math.nextafter(at.a + 1.0, 0.0), kind="sharp"),
+        Condition("sigma^2 ~ 1", _distance(np.array(sigma2)), 1.0, kind="order"),
+        Condition("mu_j ~ j^-a", _power_law_distance(at.problem, at.a), 1.0, kind="order"),
+        Condition(f"gamma {J}/log {J} >~ 1", at.memory, 1.0, at_least=True, kind="small"),
+        Condition("A_d = gamma tau_d >~ 1", at.decay_mass, 1.0, at_least=True, kind="small"),
+        Condition(f"stable phase/{J} >= c_s", stable, 1.0, at_least=True, kind="order"),
+        Condition(f"decay phase/{J} >= c_d", decay, 1.0, at_least=True, kind="order"),
+    )
+
+
+def _regularity(at: Setting) -> tuple[Condition, ...]:
+    """Lemma app-derived-multipass-regularity (A.9), and empirical contraction."""
+    problem, N = at.problem, at.samples
+    mu, many = problem.eigenvalues, problem.multiplicity
+    share = f"with probability {1.0 - FAILURE:g}"
+    return (
+        Condition("tr(Sigma) ~ 1", _distance(np.array(problem.trace)), 1.0, kind="order"),
+        Condition("tr(Sigma^2) <~ 1", float(many @ mu**2), 1.0, kind="order"),
+        Condition("gamma tr(Sigma) <= c", at.peak * problem.trace, 1.0, kind="small"),
+        Condition(
+            "effective dimension at 1/(gamma L) <= N/4",
+            effective_dimension(mu, 1.0 / at.learning, many),
+            N / 4.0,
+        ),
+        Condition(
+            f"gamma max ||z_i||^2 <= 1/8, {share}",
+            at.peak * norm_ceiling(mu, many, N, FAILURE),
+            0.125,
+        ),
+        Condition(
+            "gamma max ||z_i||^2 <= 1/8, in the mean",
+            at.peak * expected_largest_norm(problem, N),
+            0.125,
+        ),
+        Condition(
+            f"gamma mu_1(Sigma_hat) <= c0 < 1, {share}",
+            at.peak * top_sample_eigenvalue(problem, N),
+            math.nextafter(1.0, 0.0),
+        ),
+    )
+
+
+def _distance(ratios: FloatArray) -> float:
+    """The largest factor between a ratio and 1, either way."""
+    with np.errstate(divide="ignore"):
+        return float(np.maximum(ratios, 1.0 / ratios).max())
+
+
+def _power_law_distance(problem: Problem, a: float) -> float:
+    """How far mu_j j^a is from 1 at its worst; a node stands in the middle of its directions."""
+    many = problem.multiplicity
+    rank = np.maximum(np.ceil(np.cumsum(many) - 0.5 * many), 1.0)
+    return _distance(problem.eigenvalues[many > 0.0] * rank[many > 0.0] ** a)

@@ -1,0 +1,91 @@
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.design.comparison import compare, gradient_noise_scale
+from batchlaw.design.run_length import (
+    CostModel,
+    best_horizon,
+    best_horizon_and_peak,
+    evaluate,
+    frontier,
+    joint_choices,
+)
+
+
+@pytest.fixture(scope="module")
+def problem():
+    return bl.Problem.power_law(2.0, 1.5, 8, 500, seed=1)
+
+
+def test_the_best_horizon_is_best_among_all(problem):
+    best = best_horizon(problem, 120, 0.5)
+    everyone = {T: evaluate(problem, 120, T, 0.5) for T in range(10, 121)}
+    totals = {T: choice.total for T, choice in everyone.items() if choice is not None}
+    assert best.total == min(totals.values())
+    assert best.batches.sum() == 120
+    assert best.total == bl.one_pass_risk(problem, best.rates, best.batches).total
+
+
+def test_choosing_the_rate_too_is_at_least_as_good(problem):
+    joint = best_horizon_and_peak(problem, 120)
+    for peak in (0.1, 0.5, 1.0):
+        assert joint.total <= best_horizon(problem, 120, peak).total * (1 + 2e-3)
+
+
+def test_the_frontier_has_no_choice_that_another_beats(problem):
+    cost = CostModel(step_seconds=1.0, sample_seconds=0.01, width=4)
+    kept = frontier(problem, 120, cost, points=8)
+    times, risks = [c.seconds for c in kept], [c.total for c in kept]
+    assert times == sorted(times)
+    assert risks == sorted(risks, reverse=True)
+    for choice in joint_choices(problem, 120, points=8, cost=cost):
+        steps, peak = choice.steps, choice.peak
+        flat = np.ceil(120 / steps / 4) * 4  # constant batches, in as many waves as they need
+        capped = evaluate(problem, 120, steps, peak, cost=cost, max_batch=int(flat))
+        for other in (choice, capped):
+            assert any(k.seconds <= other.seconds and k.total <= other.total + 1e-12 for k in kept)
+        assert any(k.seconds <= choice.seconds and k.total <= choice.total for k in kept)
+
+
+def test_a_batch_is_free_up_to_the_width():
+    batches = np.array([1.0, 4.0, 5.0, 8.0])
+    assert CostModel(2.0, 0.5).seconds(batches) == 4 * 2.0 + 18 * 0.5
+    assert CostModel(2.0, 0.5, width=4).seconds(batches) == (1 + 1 + 2 + 2) * 2.0 + 18 * 0.5
+
+
+def test_the_comparison_is_at_an_equal_budget_and_led_by_the_oracle(paper):
+    rows = compare(paper, bl.wsd(64, 0.05), 512)
+    names = [row.name for row in rows]
+    assert names[:2] == ["oracle", "constant"]
+    assert len(names) == 6
+    assert all(row.batches.sum() == 512 for row in rows)
+    totals = {row.name: row.risk.total for row in rows}
+    assert min(totals, key=totals.get) == "oracle"
+    doubling = rows[names.index("batch doubling")]
+    assert doubling.rates[-1] == pytest.approx(0.05 / 8)
+    assert doubling.batches[-1] / doubling.batches[0] == pytest.approx(8, rel=0.3)
+
+
+def test_the_noise_scale_is_that_of_sampled_gradients(small):
+    rates = bl.wsd(10, 0.3)
+    scale = gradient_noise_scale(small, rates)
+    features, labels = small.sample(200_000, seed=2)
+    error = -small.optimum.copy()
+    for t, rate in enumerate(rates):
+        gradients = features * (features @ (error + small.optimum) - labels)[:, None]
+        trace = gradients.var(axis=0).sum()
+        mean = small.eigenvalues * error
+        assert scale[t] == pytest.approx(trace / (mean @ mean), rel=0.03)
+        error *= 1 - rate * small.eigenvalues
+
+
+def test_bad_choices_are_named(problem):
+    with pytest.raises(ValueError, match="samples must be a whole number of at least 10, got 5"):
+        best_horizon(problem, 5, 0.1)
+    with pytest.raises(ValueError, match="no horizon is stable for 100 samples"):
+        best_horizon(problem, 100, 50.0)
+    with pytest.raises(ValueError, match="width must be a whole number of at least 1, got 0"):
+        CostModel(width=0)
+    with pytest.raises(ValueError, match="step_seconds must be at least 0.0, got -1"):
+        CostModel(step_seconds=-1)

@@ -1,0 +1,402 @@
+"""Optimal batch schedules: their certificates, against finite differences and brute force."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batchlaw as bl
+from batchlaw.design.optimum import (
+    _duality_gap,
+    _general_objective,
+    _plain_objective,
+    _Point,
+    _water_fill,
+    kkt_residual,
+    model_noise,
+    optimal_batches,
+    plan_weights,
+)
+from batchlaw.risk.simple_recursion import expected_fluctuation_simple
+from batchlaw.schedule.update_rules import ema, tail_average, update_rule
+
+T = 9
+RULES = [
+    {"momentum": 0.7},
+    {"momentum": 0.6, "nesterov": True},
+    {"momentum": 0.5, "pytorch": True},
+    {"momentum": np.linspace(0.1, 0.8, T), "nesterov": True, "pytorch": True},
+    {"average": tail_average(T, 0.5)},
+    {"momentum": 0.8, "average": ema(T, 0.6)},
+    {"momentum": 0.5, "nesterov": True, "average": tail_average(T, 0.7)},
+]
+
+problems = st.builds(
+    lambda mu, energy, s2: bl.Problem.from_spectrum(mu, energy[: len(mu)], s2),
+    st.lists(st.floats(0.01, 1.0), min_size=1, max_size=4),
+    st.lists(st.floats(0.0, 3.0), min_size=4, max_size=4),
+    st.floats(0.05, 2.0),
+)
+rate_lists = st.lists(st.floats(0.01, 1.4), min_size=2, max_size=12)
+
+
+def _variance(problem, rates, batches, **options):
+    return bl.one_pass_risk(problem, rates, batches, **options).variance
+
+
+def _differences(value, shares):
+    """Central differences; the objective is linear in each share, so a large step is exact."""
+    slopes = np.empty(shares.size)
+    for t in range(shares.size):
+        up, down = shares.copy(), shares.copy()
+        up[t] *= 1.1
+        down[t] *= 0.9
+        slopes[t] = (value(up) - value(down)) / (0.2 * shares[t])
+    return slopes
+
+
+def test_slopes_of_plain_sgd_match_finite_differences(small):
+    rng = np.random.default_rng(0)
+    for steps in (1, 2, 5, 11):  # blocks of the recomputed state, full and not
+        rates = rng.uniform(0.1, 0.9, steps)
+        batches = rng.uniform(1.0, 6.0, steps)
+        value, slopes = _plain_objective(small, rates, None, False)(batches)
+        expected = _differences(lambda x, g=rates: _variance(small, g, 1.0 / x), 1.0 / batches)
+        assert value == pytest.approx(_variance(small, rates, batches), rel=1e-13)
+        np.testing.assert_allclose(slopes, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("options", RULES)
+def test_slopes_with_momentum_and_averaging_match_finite_differences(small, options):
+    rng = np.random.default_rng(1)
+    rates, batches = rng.uniform(0.05, 0.6, T), rng.uniform(1.0, 6.0, T)
+    rule_options = {k: v for k, v in options.items() if k != "average"}
+    last = np.append(np.zeros(T - 1), 1.0)
+    weights = options.get("average", last)
+    objective = _general_objective(small, update_rule(rates, **rule_options), weights)
+    value, slopes = objective(batches)
+    expected = _differences(lambda x: _variance(small, rates, 1.0 / x, **options), 1.0 / batches)
+    assert value == pytest.approx(_variance(small, rates, batches, **options), rel=1e-12)
+    np.testing.assert_allclose(slopes, expected, rtol=1e-9)
+
+
+def test_slopes_know_multiplicities_and_both_recursions_agree():
+    """Nodes against the directions written out; the general recursion at momentum zero."""
+    nodes = bl.Problem.from_spectrum([0.9, 0.2], [1.0, 0.5], 0.7, multiplicity=[2, 5])
+    rates, batches = bl.wsd(12, 0.4), np.linspace(1.0, 5.0, 12)
+    value, slopes = _plain_objective(nodes, rates, None, False)(batches)
+    last = np.append(np.zeros(11), 1.0)
+    for other in (
+        _plain_objective(nodes.expanded(), rates, None, False),
+        _general_objective(nodes, update_rule(rates), last),
+    ):
+        assert other(batches)[0] == pytest.approx(value, rel=1e-13)
+        np.testing.assert_allclose(other(batches)[1], slopes, rtol=1e-12)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multi_pass_slopes_match_finite_differences_in_the_batches(small, replacement):
+    rates, batches, N = bl.wsd(10, 0.3), np.linspace(2.0, 9.0, 10), 40
+    objective = _plain_objective(small, rates, N, replacement)
+
+    def fluctuation(b):
+        return expected_fluctuation_simple(small, rates, b, N, replacement=replacement).fluctuation
+
+    value, slopes = objective(batches)
+    assert value == pytest.approx(fluctuation(batches), rel=1e-13)
+    for t in range(10):
+        step = np.zeros(10)
+        step[t] = 1e-4 * batches[t]
+        central = (fluctuation(batches + step) - fluctuation(batches - step)) / (2 * step[t])
+        assert -objective.scale * slopes[t] / batches[t] ** 2 == pytest.approx(central, rel=1e-6)
+
+
+def test_the_papers_instance_has_the_known_optimum(paper):
+    """math: 0.67959 of the constant schedule's variance, and 0.68093 for whole batches."""
+    rates = bl.wsd(64, 0.05)
+    constant = _variance(paper, rates, 8)
+    real = optimal_batches(paper, rates, 512, integer=False)
+    assert real.variance / constant == pytest.approx(0.67959, abs=5e-6)
+    assert real.kkt_residual < 1e-9
+    assert real.rounds <= 10
+    whole = optimal_batches(paper, rates, 512)
+    assert whole.variance / constant <= 0.68093
+    assert whole.batches.dtype == np.int64
+    assert whole.batches.sum() == 512
+    assert 0.0 < whole.gap < 0.003
+    assert whole.lower_bound == pytest.approx(real.variance, rel=1e-9)
+    greedy = bl.allocate(bl.influence(paper, rates), 512)
+    assert whole.variance < _variance(paper, rates, greedy)
+
+
+@settings(max_examples=25)
+@given(problems, rate_lists, st.integers(0, 40), st.data())
+def test_no_schedule_beats_the_optimum_on_exact_risk(problem, rates, extra, data):
+    rates = np.array(rates)
+    budget = rates.size + extra
+    real = optimal_batches(problem, rates, budget, integer=False)
+    whole = optimal_batches(problem, rates, budget)
+    assert real.kkt_residual < 1e-9
+    assert real.batches.sum() == pytest.approx(budget, rel=1e-12)
+    assert whole.batches.sum() == budget
+    assert real.batches.min() >= 1.0
+    assert whole.batches.min() >= 1
+    assert whole.lower_bound <= real.variance <= whole.variance * (1 + 1e-12)
+    assert whole.variance == pytest.approx(_variance(problem, rates, whole), rel=1e-11)
+    shape = np.array(data.draw(st.lists(st.floats(0.1, 9.0), min_size=12, max_size=12)))
+    kappa = bl.influence(problem, rates)
+    families = bl.schedule_families(kappa, budget)
+    others = [*families.values(), bl.allocate(kappa, budget)]
+    others.append(bl.allocate(shape[: rates.size], budget, method="continuous"))
+    values = bl.one_pass_risk(problem, rates, np.array(others, dtype=float)).variance
+    assert whole.lower_bound <= values.min() * (1 + 1e-11)
+    assert whole.variance <= values[:-1].min() * (1 + 1e-11)
+
+
+@settings(max_examples=40)
+@given(problems, rate_lists, st.integers(1, 4), st.integers(0, 6), st.floats(0.0, 1.0))
+def test_bounds_are_respected(problem, rates, low, width, share):
+    steps, high = len(rates), low + width
+    budget = steps * low + int(share * steps * width)
+    for integer in (True, False):
+        found = optimal_batches(
+            problem, rates, budget, min_batch=low, max_batch=high, integer=integer
+        )
+        assert low <= found.batches.min() <= found.batches.max() <= high
+        assert found.batches.sum() == pytest.approx(budget, rel=1e-12)
+        assert found.kkt_residual < 1e-9
+
+
+def _schedules(steps, budget, low, high):
+    for head in itertools.product(range(low, high + 1), repeat=steps - 1):
+        last = budget - sum(head)
+        if low <= last <= high:
+            yield (*head, last)
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.6}, {"average": tail_average(4, 0.75)}])
+def test_integers_equal_brute_force_on_tiny_cases(options):
+    rng = np.random.default_rng(8)
+    for _ in range(25):
+        M = int(rng.integers(1, 4))
+        problem = bl.Problem.from_spectrum(
+            rng.uniform(0.05, 1.0, M), rng.exponential(2.0, M), rng.uniform(0.1, 2.0)
+        )
+        rates = rng.uniform(0.05, 1.6, 4)
+        low, high = int(rng.integers(1, 3)), int(rng.integers(5, 9))
+        budget = int(rng.integers(4 * low, 20))
+        every = np.array(list(_schedules(4, budget, low, high)), dtype=float)
+        best = bl.one_pass_risk(problem, rates, every, **options).variance.min()
+        found = optimal_batches(problem, rates, budget, min_batch=low, max_batch=high, **options)
+        assert found.variance == pytest.approx(best, rel=1e-11)
+
+
+def test_no_exchange_of_one_sample_improves_the_integers(small):
+    rates = bl.wsd(20, 1.2)
+    found = optimal_batches(small, rates, 50)
+    assert "no exchange of one sample improves it" in found.certificate
+    moves = np.eye(20)[:, None, :] - np.eye(20)[None, :, :]
+    neighbours = found.batches + moves.reshape(-1, 20)
+    neighbours = neighbours[neighbours.min(axis=1) >= 1]
+    values = bl.one_pass_risk(small, rates, neighbours).variance
+    assert values.min() >= found.variance * (1 - 1e-12)
+
+
+def _undamped(objective, steps, budget, rounds=200):
+    batches = np.full(steps, budget / steps)
+    for _ in range(rounds):
+        _, w = objective(batches)
+        batches = _water_fill(np.sqrt(w), budget, 1.0, budget)
+    return kkt_residual(batches, objective(batches)[1], 1.0, budget)
+
+
+def test_it_converges_where_the_undamped_iteration_cycles():
+    """gamma mu_1 = 1: every step wipes out the top direction, and what is left is its noise."""
+    problem = bl.Problem.from_spectrum([1.0, 0.6, 0.3], [1.0, 1.0, 2.0], 0.5)
+    rates = np.full(24, 1.0)
+    objective = _plain_objective(problem, rates, None, False)
+    assert _undamped(objective, 24, 96.0) > 0.9
+    found = optimal_batches(problem, rates, 96, integer=False)
+    assert found.kkt_residual < 1e-9
+    assert found.variance < _variance(problem, rates, 4)
+
+
+def test_it_converges_in_random_hard_settings():
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        M, steps = int(rng.integers(1, 20)), int(rng.integers(1, 80))
+        mu = rng.uniform(0.01, 1.0, M) ** rng.uniform(0.5, 6.0)
+        energy = rng.exponential(size=M) / mu * rng.choice([0, 1, 100])
+        problem = bl.Problem.from_spectrum(mu, energy, rng.uniform(0.01, 2.0))
+        flat = rng.choice([0.0, 0.3, 1.0])
+        rates = rng.uniform(0.2, 1.99) / mu.max() * rng.uniform(0.01, 1.0, steps) ** flat
+        budget = int(steps * rng.choice([1.0, 1.05, 1.5, 4.0, 1e3, 1e9]))
+        found = optimal_batches(problem, rates, budget, integer=False)
+        assert found.kkt_residual < 1e-9
+        assert found.lower_bound == pytest.approx(found.variance, rel=1e-7)
+        start = bl.allocate(bl.influence(problem, rates), budget, method="continuous")
+        assert found.variance <= _variance(problem, rates, start) * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("options", RULES)
+def test_momentum_and_averaging_have_a_certified_optimum(small, options):
+    rates = np.linspace(0.6, 0.1, T)
+    real = optimal_batches(small, rates, 30, integer=False, **options)
+    whole = optimal_batches(small, rates, 30, **options)
+    assert real.kkt_residual < 1e-9
+    assert whole.variance == pytest.approx(_variance(small, rates, whole, **options), rel=1e-11)
+    rng = np.random.default_rng(2)
+    others = 1.0 + (30 - T) * rng.dirichlet(np.ones(T), size=300)
+    assert (_variance(small, rates, others, **options) >= real.lower_bound).all()
+    oracle = bl.allocate(bl.influence(small, rates, **options), 30)
+    assert whole.variance <= _variance(small, rates, oracle, **options) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_multi_pass_minimises_the_expected_fluctuation(small, replacement):
+    rates, N, budget = bl.wsd(20, 0.3), 40, 160
+    options = {"samples": N, "replacement": replacement}
+    whole = optimal_batches(small, rates, budget, **options)
+    real = optimal_batches(small, rates, budget, integer=False, **options)
+    assert real.kkt_residual < 1e-9
+
+    def fluctuation(batches):
+        return expected_fluctuation_simple(
+            small, rates, batches, N, replacement=replacement
+        ).fluctuation
+
+    assert whole.variance == pytest.approx(fluctuation(whole), rel=1e-12)
+    rng = np.random.default_rng(3)
+    others = 1.0 + (budget - 20) * rng.dirichlet(np.full(20, 20.0), size=200)
+    assert (fluctuation(np.minimum(others, N)) >= real.lower_bound).all()
+    oracle = bl.allocate(bl.influence(small, rates), budget, max_batch=N)
+    assert whole.variance <= fluctuation(oracle)
+    assert "an approximation" in whole.certificate
+    assert ("N/2 = 20" in whole.certificate) == (not replacement)
+
+
+def test_multi_pass_says_where_convexity_ends(small):
+    """Batches past N/2 are stationary only; at B = N nothing fluctuates."""
+    found = optimal_batches(small, bl.wsd(10, 0.2), 350, samples=40, integer=False)
+    assert "no proven bound" in found.certificate
+    assert found.kkt_residual < 1e-9
+    full = optimal_batches(small, bl.wsd(10, 0.2), 400, samples=40)
+    assert (full.batches == 40).all()
+    assert full.variance == 0.0
+    bounded = optimal_batches(small, bl.wsd(10, 0.2), 80, samples=40, max_batch=20)
+    assert "optimal by convexity" in bounded.certificate
+
+
+def test_steps_without_influence_get_the_minimum(small):
+    rates = np.array([0.3, 0.0, 0.3, 0.0])
+    found = optimal_batches(small, rates, 40, min_batch=2)
+    assert found.batches[1] == found.batches[3] == 2
+    nothing = optimal_batches(small, bl.wsd(10, 0.2), 20, average=ema(10, 1.0))
+    assert nothing.variance == nothing.gap == 0.0
+    assert nothing.batches.sum() == 20
+
+
+def test_the_residual_and_the_gap_see_a_schedule_that_is_not_optimal(small):
+    rates = bl.wsd(10, 0.5)
+    objective = _plain_objective(small, rates, None, False)
+    constant = np.full(10, 4.0)
+    value, w = objective(constant)
+    best = optimal_batches(small, rates, 40, integer=False).variance
+    assert kkt_residual(constant, w, 1, 31) > 0.1
+    assert value - _duality_gap(_Point(constant, value, w), 40, 1, 31.0) < best < value
+
+
+def test_an_optimum_goes_wherever_batches_go(small):
+    rates = bl.wsd(10, 0.3)
+    found = optimal_batches(small, rates, 40)
+    assert len(found) == 10
+    np.testing.assert_array_equal(np.asarray(found), found.batches)
+    assert np.asarray(found, dtype=float).dtype == float
+    assert bl.one_pass_risk(small, rates, found).variance == pytest.approx(found.variance)
+    kappa = bl.influence(small, rates)
+    assert bl.effective_batch(kappa, found) == bl.effective_batch(kappa, found.batches)
+    assert "10 batches of 1 to" in repr(found)
+
+
+def test_nodes_are_named_in_the_certificate():
+    nodes = bl.Problem.power_law_nodes(2.0, 1.5, 10**6, nodes=32)
+    assert "on nodes (leading coordinates" in optimal_batches(nodes, [0.3] * 4, 12).certificate
+
+
+def test_long_runs_are_not_searched_and_say_so(monkeypatch, small):
+    monkeypatch.setattr("batchlaw.design.optimum.EXCHANGE_WORK", 100.0)
+    found = optimal_batches(small, bl.wsd(30, 0.3), 200)
+    assert "by the greedy rule alone" in found.certificate
+    assert found.gap < 0.02
+
+
+def test_model_noise_is_the_residual_before_each_step(small):
+    rates = bl.wsd(16, 0.4)
+    for options in ({}, {"momentum": 0.5}):
+        path = bl.one_pass_risk(small, rates, 1e6, trajectory=True, **options)
+        expected = small.noise_variance + path.bias[:-1]
+        np.testing.assert_allclose(model_noise(small, rates, **options), expected, rtol=1e-13)
+    beta = 0.5
+    e, v = -small.optimum, np.zeros(6)
+    for rate, level in zip(
+        rates, model_noise(small, rates, momentum=beta, nesterov=True), strict=True
+    ):
+        y = e + beta * v
+        assert level == pytest.approx(small.noise_variance + small.eigenvalues @ y**2)
+        v = beta * v - rate * small.eigenvalues * y
+        e = e + v
+
+
+def test_a_plan_follows_the_noise(paper):
+    rates = bl.wsd(64, 0.05)
+    kappa, noise = bl.influence(paper, rates), model_noise(paper, rates)
+    weights = plan_weights(kappa, noise)
+    np.testing.assert_allclose(weights / weights[0], kappa * noise / (kappa * noise)[0])
+    real = bl.allocate(weights, 51200, method="continuous")
+    np.testing.assert_allclose(real / real[0], np.sqrt(weights / weights[0]), rtol=1e-9)
+    np.testing.assert_array_equal(
+        bl.allocate(plan_weights(kappa, np.full(64, 3.0)), 512), bl.allocate(kappa, 512)
+    )
+    with_noise = _variance(paper, rates, bl.allocate(weights, 512))
+    without = _variance(paper, rates, bl.allocate(kappa, 512))
+    best = optimal_batches(paper, rates, 512).variance
+    assert best <= with_noise < without
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": 9}, "budget must be at least one sample an update: 10 updates need 10, got 9"),
+        ({"min_batch": 5}, "budget must be at least 10 updates x the smallest batch 5 = 50"),
+        ({"max_batch": 3}, "budget must be at most 10 updates x the largest batch 3 = 30"),
+        ({"min_batch": 5, "max_batch": 4}, "min_batch must be at most max_batch = 4, got 5"),
+        ({"max_batch": 2.5, "samples": 40}, "max_batch must be a whole number, got 2.5"),
+        ({"samples": 40, "budget": 401}, "budget must be at most"),
+        ({"samples": 40, "momentum": 0.5}, "samples needs plain SGD"),
+        ({"samples": 1}, "samples must be a whole number of at least 2, got 1"),
+        ({"samples": 8}, "8 samples are too few for the expected fluctuation"),
+        ({"replacement": True}, "replacement needs samples"),
+        ({"average": [0.1] * 9}, "average must have one weight for each of the 10 rates, got 9"),
+        ({"rates": [3.0] * 10}, "peak rate 3 is unstable: 2 / largest eigenvalue is 2.22222"),
+    ],
+)
+def test_bad_requests_are_refused_in_one_line(small, options, message):
+    arguments = {"rates": bl.wsd(10, 0.5), "budget": 40, **options}
+    with pytest.raises(ValueError, match=message) as error:
+        optimal_batches(small, **arguments)
+    assert "\n" not in str(error.value)
+
+
+def test_overflow_of_the_second_moment_is_named():
+    problem = bl.Problem.from_spectrum(np.ones(500), np.ones(500), 1.0)
+    with pytest.raises(ValueError, match="the second moment overflows although the mean"):
+        optimal_batches(problem, np.full(200, 1.9), 200)
+
+
+def test_noise_levels_must_match_the_steps():
+    with pytest.raises(ValueError, match="noise must have one level for each of the 3 steps, got"):
+        plan_weights([1.0, 2.0, 3.0], [1.0])
+    assert math.isfinite(plan_weights([1e200], [1e200])[0])

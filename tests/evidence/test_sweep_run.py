@@ -1,0 +1,277 @@
+"""A sweep gives the same numbers wherever it runs, goes on where it was, and stops when asked."""
+
+import os
+import random
+import re
+import signal
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+
+import pytest
+
+from batchlaw.evidence.sweep.cell import solve
+from batchlaw.evidence.sweep.design import parse_design
+from batchlaw.faces.cli import main
+from batchlaw.jobs.execution import AHEAD, execute
+from batchlaw.jobs.store import DONE, FAILED, Store
+from batchlaw.jobs.workers import Workers, worker_processes, worker_threads
+from sweep_cells import alive, children, cluster, command, finished, root, until
+
+# Sixty directions: large enough for BLAS to take many threads where it may.
+TEXT = """
+[problem]
+kind = "power-law"
+d = 400
+m = [6, 60]
+[rates]
+steps = [20, 30]
+[batches]
+kind = ["oracle", "constant"]
+[solver]
+procedure = "multi-pass"
+samples = 64
+kind = "simulated"
+repetitions = 3
+"""
+CELLS = list(parse_design(TEXT).cells())
+
+
+def _results(store):
+    return {row.key: (row.status, row.cell, row.result) for row in store.rows()}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    with Store(tmp_path_factory.mktemp("one") / "s") as store, worker_threads(1) as workers:
+        assert execute(store, CELLS, solve, workers).done == len(CELLS)
+        return _results(store)
+
+
+def test_threads_and_processes_in_any_order_give_the_same_bits(tmp_path, expected):
+    shuffled = random.Random(1).sample(CELLS, len(CELLS))
+    for kind, count in ((worker_threads, 3), (worker_processes, 2)):
+        with Store(tmp_path / kind.__name__) as store, kind(count) as workers:
+            execute(store, shuffled, solve, workers)
+            assert _results(store) == expected
+
+
+def test_a_cluster_of_other_processes_gives_the_same_bits(tmp_path, expected):
+    pytest.importorskip("distributed")
+    from batchlaw.jobs.dask_workers import dask_workers
+
+    with (
+        cluster(tmp_path, workers=2) as address,
+        Store(tmp_path / "s") as store,
+        dask_workers(address, 1) as workers,
+    ):
+        execute(store, CELLS, solve, workers)
+        assert _results(store) == expected
+
+
+class Counting(ThreadPoolExecutor):
+    """Counts the tasks that were handed out and not yet taken back."""
+
+    def __init__(self, store, count):
+        super().__init__(count)
+        self.store, self.submitted, self.most = store, 0, 0
+
+    def submit(self, *arguments):
+        self.submitted += len(arguments[2])
+        self.most = max(self.most, self.submitted - len(self.store))
+        return super().submit(*arguments)
+
+
+def test_a_few_tasks_are_in_flight_and_cells_are_taken_as_they_are_needed(tmp_path):
+    taken = 0
+
+    def cells():
+        nonlocal taken
+        for taken in range(1, 301):
+            assert taken <= len(store) + AHEAD * 2 * 5
+            yield {"k": taken}
+
+    with Store(tmp_path / "s") as store, Counting(store, 2) as pool:
+        tally = execute(store, cells(), root, Workers(pool, lambda: 2), largest=5)
+    assert (tally.done, tally.failed, taken) == (300, 0, 300)
+    assert AHEAD <= pool.most <= AHEAD * 2 * 5
+
+
+def slow_after_a_while(cell):
+    time.sleep(0.0 if cell["k"] < 100 else 0.3)
+    return {"k": cell["k"]}
+
+
+def test_a_task_of_cells_that_turn_slow_is_cut_short_and_goes_on(tmp_path, monkeypatch):
+    monkeypatch.setattr("batchlaw.jobs.execution.LONGEST", 0.5)
+    sizes = []
+    with Store(tmp_path / "s") as store, worker_threads(1) as workers:
+        cells = [{"k": k} for k in range(112)]
+        tally = execute(store, cells, slow_after_a_while, workers, advance=sizes.append)
+        assert tally.done == len(store) == 112
+        assert all(store.get(cell).result == {"k": cell["k"]} for cell in cells)
+    # At 0.3 s a cell no task has more than the first that is past half a second.
+    assert max(sizes[-3:]) <= 3
+
+
+def test_a_cell_that_comes_twice_is_computed_once(tmp_path):
+    with Store(tmp_path / "s") as store, Counting(store, 2) as pool:
+        cells = [{"k": k % 7} for k in range(100)]
+        assert execute(store, cells, root, Workers(pool, lambda: 2)).done == 7
+    assert pool.submitted == 7
+
+
+def test_failures_are_kept_with_their_reason_and_the_rest_goes_on(tmp_path):
+    cells = [{"k": k} for k in range(-3, 20)]
+    with Store(tmp_path / "s") as store, worker_threads(2) as workers:
+        tally = execute(store, cells, root, workers)
+        assert (tally.done, tally.failed) == (20, 3)
+        assert store.get({"k": -2}).result == {"reason": "math domain error"}
+        assert execute(store, cells, root, workers).failed == 0
+        assert execute(store, cells, root, workers, retry_failed=True).failed == 3
+
+
+class Lost(ThreadPoolExecutor):
+    """A cluster that goes away: its tasks are cancelled."""
+
+    def submit(self, *arguments):
+        future = Future()
+        future.cancel()
+        future.set_running_or_notify_cancel()
+        return future
+
+
+def test_a_lost_cluster_is_said(tmp_path):
+    with (
+        Store(tmp_path / "s") as store,
+        Lost(1) as pool,
+        pytest.raises(OSError, match="the cluster is gone; run the same command again"),
+    ):
+        execute(store, [{"k": 1}], root, Workers(pool, lambda: 1))
+
+
+# 40 cells: more than are timed first. Every cell of the second rate fails.
+UNSTABLE = """
+[problem]
+kind = "power-law"
+d = 50
+m = 4
+[rates]
+steps = {from = 20, to = 39, count = 20}
+gamma = [0.05, 90.0]
+"""
+
+
+def test_the_command_goes_on_past_failures_and_resumes(tmp_path, capsys):
+    grid, store = tmp_path / "grid.toml", tmp_path / "s.sqlite"
+    grid.write_text(UNSTABLE)
+    run = ["sweep", str(grid), "--store", str(store), "--workers", "1", "--pool", "threads"]
+    assert main([*run, "--estimate"]) == 1
+    said = capsys.readouterr()
+    assert "for the other 24 with 1 workers: 15 cells took" in said.err
+    # The few are of both rates.
+    assert re.search(r"[1-9] of 40 cells done, 1?[1-9] failed, 24 missing; 16 computed", said.out)
+    assert main(run) == 1
+    said = capsys.readouterr()
+    assert "40 cells, 16 of them stored" in said.err
+    assert "20 of 40 cells done, 20 failed, 0 missing; 24 computed now" in said.out
+    assert "failed, 20 cells: peak rate 90 is unstable" in said.out
+    assert main(run) == 1
+    assert "0 missing; 0 computed now" in capsys.readouterr().out
+    assert main([*run, "--retry-failed"]) == 1
+    assert "20 failed, 0 missing; 20 computed now" in capsys.readouterr().out
+    # Failures of another design in the same file are not this one's.
+    grid.write_text(UNSTABLE.replace("[0.05, 90.0]", "0.05"))
+    assert main(run) == 0
+    assert "failed, " not in capsys.readouterr().out.replace("0 failed, ", "")
+
+
+LONG = """
+[problem]
+kind = "power-law"
+d = 100
+m = 16
+[rates]
+steps = 1000
+[solver]
+kind = "simulated"
+repetitions = 20
+data_seed = {from = 1, to = 3000, count = 3000}
+"""
+
+
+@pytest.mark.parametrize(
+    ("kind", "where"),
+    [
+        (signal.SIGINT, ("--pool", "processes")),
+        (signal.SIGTERM, ("--pool", "threads")),
+        (signal.SIGINT, ("--dask", "local")),
+    ],
+)
+def test_an_interrupt_stores_what_runs_and_ends_the_workers(tmp_path, kind, where):
+    pytest.importorskip("distributed")
+    grid, path = tmp_path / "grid.toml", tmp_path / "s.sqlite"
+    grid.write_text(LONG)
+    options = ("--store", path, "--workers", 2, *where)
+    process = command(grid, *options, start_new_session=True, cwd=tmp_path)
+
+    def stored():
+        # Past the cells that are timed first. A file that is only being made is no file yet.
+        with suppress(ValueError), Store(path, read_only=True) as store:
+            return len(store) > 20
+        return process.poll() is not None
+
+    with process:
+        try:
+            until(stored, "results")
+            workers = children(process.pid)
+            # As at a terminal, where an interrupt goes to all processes of the command.
+            (os.killpg if kind == signal.SIGINT else os.kill)(process.pid, kind)
+        except BaseException:
+            process.kill()
+            raise
+        out, error, code = finished(process)
+    assert code == 130, error
+    assert out == ""
+    with Store(path, read_only=True) as store:
+        rows = list(store.rows())
+    assert 20 < len(rows) < 3000
+    assert {row.status for row in rows} == {DONE}
+    said = f"interrupted: {len(rows)} cells are stored; run the same command to go on"
+    assert said in error.splitlines()
+    assert "Traceback" not in error
+    assert len(workers) >= (2 if kind == signal.SIGINT else 0)
+    until(lambda: not any(map(alive, workers)), "the end of the workers")
+    assert rows[0].result == solve(rows[0].cell)
+
+
+def test_a_cluster_of_this_machine(tmp_path):
+    pytest.importorskip("distributed")
+    grid, path = tmp_path / "grid.toml", tmp_path / "s.sqlite"
+    grid.write_text(UNSTABLE)
+    process = command(grid, "--store", path, "--dask", "local", "--workers", "1", cwd=tmp_path)
+    out, error, code = finished(process)
+    assert code == 1, error
+    assert "20 of 40 cells done, 20 failed, 0 missing; 40 computed now" in out
+    assert "Traceback" not in error
+    with Store(path, read_only=True) as store:
+        assert {row.status for row in store.rows()} == {DONE, FAILED}
+
+
+def test_a_scheduler_that_is_not_there_is_one_line(tmp_path, capsys):
+    pytest.importorskip("distributed")
+    grid = tmp_path / "grid.toml"
+    grid.write_text(UNSTABLE)
+    options = ("--store", tmp_path / "s.sqlite", "--dask")
+    found = []
+    for address in ("nowhere", "xyz://127.0.0.1:1"):
+        code = main(["sweep", *map(str, (grid, *options, address))])
+        found.append((address, capsys.readouterr().err, code))
+    short = "import batchlaw.jobs.dask_workers as d; d.REACH = 0.5"
+    address = "tcp://127.0.0.1:1"
+    _, error, code = finished(command(grid, *options, address, before=short))
+    found.append((address, error, code))
+    for address, error, code in found:
+        assert code == 2
+        assert error.count("\n") == 1, error
+        assert f"--dask must be a scheduler's address, got '{address}'" in error

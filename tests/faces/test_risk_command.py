@@ -1,0 +1,174 @@
+import csv
+import json
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.faces.cli import main
+
+
+def _json(capsys, *arguments):
+    assert main(["risk", "--json", *arguments]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_papers_one_pass_setting_is_the_default(paper, capsys):
+    document = _json(capsys)
+    rates = bl.wsd(64, 0.05)
+    families = bl.schedule_families(bl.influence(paper, rates), 512)
+    for row in document["schedules"]:
+        exact = bl.one_pass_risk(paper, rates, families[row["schedule"]])
+        assert row["variance"] == exact.variance
+        assert row["total"] == exact.total
+    assert document["method"] == "exact"
+    assert document["relative_error_of_excess"] == 0.0
+
+
+def test_the_table_shows_the_same_figures(capsys):
+    assert main(["risk"]) == 0
+    out = capsys.readouterr().out
+    assert "0.0038196936" in out
+    assert "0.0055343207" in out
+    assert "one-pass SGD, 64 steps, peak rate 0.05; exact" in out
+
+
+def test_multi_pass_gives_the_mean_field_and_its_error(paper, capsys):
+    document = _json(capsys, "--procedure", "multi-pass", "--steps", "512")
+    rows = {row["schedule"]: row for row in document["schedules"]}
+    ratio = rows["oracle"]["fluctuation"] / rows["constant"]["fluctuation"]
+    assert ratio == pytest.approx(0.6204, abs=5e-5)
+    assert document["relative_error_of_excess"] == 0.0015
+    gd = _json(capsys, "--procedure", "gd", "--steps", "512")["schedules"][0]
+    assert gd["bias"] == pytest.approx(rows["oracle"]["bias"], rel=1e-12)
+
+
+def test_momentum_and_averages_reach_the_solver(paper, capsys):
+    options = ["--momentum", "0.9", "--pytorch", "--average", "tail:0.25", "--batches", "constant"]
+    (row,) = _json(capsys, *options)["schedules"]
+    weights = np.append(np.zeros(48), np.full(16, 1 / 16))
+    expected = bl.one_pass_risk(
+        paper, bl.wsd(64, 0.05), 8, momentum=0.9, pytorch=True, average=weights
+    )
+    assert row["total"] == expected.total
+
+
+def test_files_bring_spectrum_rates_and_batches(tmp_path, capsys):
+    spectrum, rates, batches = (tmp_path / f"{name}.csv" for name in ("mu", "rates", "b"))
+    spectrum.write_text("eigenvalue,energy,multiplicity\n0.5,1.0,1\n0.1,2.0,3\n")
+    rates.write_text("rate\n0.1\n0.2\n0.1\n")
+    batches.write_text("2\n4\n8\n")  # a sole column needs no header
+    options = ["--problem", spectrum, "--rates", rates, "--batches", batches, "--sigma", "0.5"]
+    (row,) = _json(capsys, *map(str, options))["schedules"]
+    problem = bl.Problem.from_spectrum([0.5, 0.1], [1.0, 2.0], 0.25, [1, 3])
+    expected = bl.one_pass_risk(problem, [0.1, 0.2, 0.1], [2, 4, 8])
+    assert row["total"] == expected.total
+
+
+@pytest.mark.parametrize("kind", ["truncation", "sketch"])
+def test_huge_problems_report_the_error_of_their_nodes(kind, capsys):
+    options = ["--problem", kind, "--m", "1e9", "--steps", "1000"]
+    document = _json(capsys, *options)
+    assert 0.0 < document["relative_error_of_excess"] < 1e-5
+    assert "M = 1e+09" in document["method"]
+
+
+@pytest.mark.parametrize("procedure", ["one-pass", "multi-pass", "gd"])
+def test_a_trajectory_is_written_and_drawn(tmp_path, capsys, procedure):
+    options = ["--procedure", procedure]
+    assert main(["risk", *options, "--trajectory", str(tmp_path / "t")]) == 0
+    assert capsys.readouterr().out.endswith(
+        f"\n\ntrajectory.csv and trajectory.png in {tmp_path}/t\n"
+    )
+    with (tmp_path / "t" / "trajectory.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    schedules = _json(capsys, *options)["schedules"]
+    assert len(rows) == len(schedules) * 65
+    last = [row for row in rows if row["step"] == "64"]
+    for ours, theirs in zip(last, schedules, strict=True):
+        for part in set(ours) - {"schedule", "step", "rate"}:
+            assert float(ours[part]) == pytest.approx(theirs[part], rel=1e-13), part
+    assert rows[0]["total"] == rows[-65]["total"]
+    assert (tmp_path / "t" / "trajectory.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ("--steps 3.9", "it must be a whole number, got '3.9'"),
+        ("--problem none.csv", "none.csv must be a readable CSV file: No such file"),
+        (
+            "--problem paer",
+            "must be one of paper, power-law, truncation, sketch or a CSV file, got",
+        ),
+        ("--rates wds", "rates must be one of wsd, cosine, linear, polynomial, step, constant or"),
+        ("--batches orcale", "batches must be one of oracle, constant, early_large_late_small, "),
+        ("--batches none.csv", "none.csv must be a readable CSV file: No such file"),
+        ("--steps 9", "warmup must last at least one step"),
+        ("--gamma 5", "peak rate 5 is unstable"),
+        ("--gamma nan", "peak must be finite, got nan"),
+        ("--budget 10", "budget must be at least one sample an update"),
+        ("--average last:3", "average must be last, tail:SHARE or ema:DECAY, got 'last:3'"),
+        ("--procedure gd --momentum 0.5", "exist for procedure one-pass only"),
+        ("--m inf", "m must be a whole number, got inf"),
+        ("--nesterov", "nesterov and pytorch are forms of momentum, which is zero"),
+        ("--samples 3", "samples exists for procedures multi-pass and gd"),
+        ("--procedure gd --replacement", "replacement and method exist for procedure multi-pass"),
+        ("--problem truncation --seed 3", "problem truncation has no use for --seed"),
+        ("--problem sketch --b 25 --m 1e12", "b must be at most 10.0, got 25.0"),
+        ("--problem truncation --sigma 1e200", "sigma must be at most 1e+100, got 1e+200"),
+        ("--rates cosine --decay linear", "rates cosine has no use for --decay"),
+        ("--rates constant --warmup 3", "rates constant has no use for --warmup"),
+        ("--batches oracle,", "batches must be names separated by commas, got 'oracle,'"),
+        ("--procedure two-pass", "two-pass"),
+        ("--warmup soon", "--warmup: it must be a number, got 'soon'"),
+        (
+            "--procedure multi-pass --samples 8 --steps 100 --budget 6400",
+            "budget must be at most 100 updates x the largest batch 8 = 800, got 6400",
+        ),
+    ],
+)
+def test_bad_input_is_one_line_and_exit_code_2(options, message, capsys):
+    assert main(["risk", *options.split()]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert message in captured.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("rate\n0.1\nx\n", "must have a number in column rate, row 3, got 'x'"),
+        ("rate\n0.1\n\n0.2\n", "must have no gaps: line 3 is empty"),
+        ("step,rate\n1,0.1\n3,0.2\n", "must have no gaps: step 2 is missing, got 3"),
+        ("rate,other\n0.1,2\n,3\n", "must have a number in column rate, row 3, got ''"),
+        ("gamma\n0.1\n", "must have a column rate, got gamma"),
+        ("", "must have at least one row, got none"),
+        ("rate\n0.1\n-0.2\n", "rates must be >= 0, got -0.2 at position 2"),
+    ],
+)
+def test_a_bad_file_is_named(content, message, tmp_path, capsys):
+    path = tmp_path / "rates.csv"
+    path.write_text(content)
+    assert main(["risk", "--rates", str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("text", "steps"), [("1e3", 1000), ("2k", 2000), ("0.5K", 500)])
+def test_whole_numbers_may_be_written_as_people_do(text, steps, capsys):
+    (row,) = _json(capsys, "--batches", "constant", "--steps", text)["schedules"]
+    assert row["b_eff"] == pytest.approx(8)
+    (same,) = _json(capsys, "--batches", "constant", "--steps", str(steps))["schedules"]
+    assert row["total"] == same["total"]
+
+
+def test_a_trajectory_of_an_average_ends_where_the_table_does(tmp_path, capsys):
+    options = ["--average", "ema:0.9", "--batches", "constant"]
+    assert main(["risk", *options, "--json", "--trajectory", str(tmp_path)]) == 0
+    captured = capsys.readouterr()
+    (row,) = json.loads(captured.out)["schedules"]
+    assert captured.err == f"trajectory.csv and trajectory.png in {tmp_path}\n"
+    with (tmp_path / "trajectory.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    assert float(last["total"]) == row["total"]

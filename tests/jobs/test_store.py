@@ -1,0 +1,212 @@
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from batchlaw.jobs.store import Store, cell_key, code_digest, digest_of
+
+VALUES = st.one_of(
+    st.integers(-(10**9), 10**9),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=8),
+    st.lists(st.integers(0, 9), max_size=3),
+)
+CELLS = st.dictionaries(st.text("abc", min_size=1, max_size=3), VALUES, max_size=4)
+
+
+@given(cell=CELLS)
+def test_a_key_depends_on_content_and_not_on_order(cell):
+    assert cell_key(dict(reversed(cell.items()))) == cell_key(cell)
+    assert cell_key(cell | {"another": 1}) != cell_key(cell)
+
+
+def test_a_key_changes_with_the_numerics(monkeypatch):
+    before = cell_key({"a": 1})
+    monkeypatch.setattr("batchlaw.jobs.store.NUMERICS", 10**6)
+    assert cell_key({"a": 1}) != before
+
+
+@pytest.mark.parametrize("bad", [{"a": float("nan")}, {"a": object()}])
+def test_a_cell_that_has_no_content_hash_is_refused(bad):
+    with pytest.raises(ValueError, match="finite numbers, texts and lists"):
+        cell_key(bad)
+
+
+def test_rows_come_back_as_they_were_put_and_in_the_same_order(tmp_path):
+    cells = [{"seed": k, "rate": 0.1 * k} for k in range(20)]
+    for name, order in (("one", cells), ("two", cells[::-1])):
+        with Store(tmp_path / name) as store:
+            for cell in order:
+                store.put(cell, {"loss": cell["seed"] ** 2 / 7}, 0.5)
+    with Store(tmp_path / "one", read_only=True) as a, Store(tmp_path / "two") as b:
+        assert [vars(row) for row in a.rows()] == [vars(row) for row in b.rows()]
+        assert len(a) == 20
+        assert a.get(cells[3]).result == {"loss": 9 / 7}
+        assert a.get({"seed": 99}) is None
+
+
+def test_missing_gives_what_has_no_row_and_failures_on_demand(tmp_path):
+    cells = [{"seed": k} for k in range(4)]
+    with Store(tmp_path / "s") as store:
+        store.put(cells[0], {}, 0.0)
+        store.put_failure(cells[2], "unstable", 0.1)
+        assert list(store.missing(cells)) == [cells[1], cells[3]]
+        assert list(store.missing(cells, retry_failed=True)) == cells[1:]
+        assert store.get(cells[2]).result == {"reason": "unstable"}
+
+
+def test_a_second_writer_by_another_name_is_refused(tmp_path):
+    (tmp_path / "other").symlink_to(tmp_path / "s")
+    with Store(tmp_path / "s"), pytest.raises(ValueError, match="must have one writer"):
+        Store(tmp_path / "other")
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(ValueError, match="must be a file, it is a directory"):
+        Store(tmp_path)
+
+
+def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
+    with Store(tmp_path / "s") as store:
+        store.put({"a": 1}, {}, 0.0)
+        with pytest.raises(ValueError, match="one writer"):
+            Store(tmp_path / "s")
+        with Store(tmp_path / "s", read_only=True) as reader:
+            assert len(reader) == 1
+    Store(tmp_path / "s").close()
+
+
+def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path):
+    text = tmp_path / "notes"
+    text.write_text("not a database, " * 100)
+    with pytest.raises(ValueError, match="must be a file of results"):
+        Store(text)
+    assert text.read_text().startswith("not a database")
+    other = tmp_path / "other"
+    with closing(sqlite3.connect(other)) as database:
+        database.execute("pragma user_version = 77")
+    with pytest.raises(ValueError, match="layout 1 of results, got 77"):
+        Store(other)
+    with pytest.raises(ValueError, match="must exist"):
+        Store(tmp_path / "nothing", read_only=True)
+
+
+def test_a_file_that_is_refused_is_not_changed(tmp_path):
+    for name, statement in (
+        ("other", "create table cells (x)"),
+        ("old", "pragma user_version = 77"),
+    ):
+        path = tmp_path / name
+        with closing(sqlite3.connect(path)) as database:
+            database.execute(statement)
+        before = path.read_bytes()
+        with pytest.raises(ValueError, match="another database|layout 1"):
+            Store(path)
+        assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["a?b", "a#b", "a%20b", "a b", "?mode=rwc", "ü&x=1"])
+def test_a_reader_opens_the_file_of_that_very_name(tmp_path, name):
+    for other in ("a", "a b"):
+        Store(tmp_path / other).close()
+    with Store(tmp_path / name) as store:
+        store.put({"k": 1}, {"name": name}, 0.0)
+    with Store(tmp_path / name, read_only=True) as store:
+        assert store.get({"k": 1}).result == {"name": name}
+        with pytest.raises(OSError, match="readonly"):
+            store.put({"k": 2}, {}, 0.0)
+
+
+def test_a_reader_leaves_a_directory_that_it_cannot_write_to_alone(tmp_path, monkeypatch):
+    path = tmp_path / "s"
+    with Store(path) as store:
+        store.put({"k": 1}, {}, 0.0)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with Store(path, read_only=True) as store:
+        assert len(store) == 1
+        assert sorted(tmp_path.iterdir()) == before
+    path.with_name("s-wal").write_bytes(b"")
+    with pytest.raises(ValueError, match="left its log, s-wal"):
+        Store(path, read_only=True)
+
+
+def test_results_that_are_not_finite_come_back(tmp_path):
+    with Store(tmp_path / "s") as store:
+        store.put({"k": 1}, {"a": math.nan, "b": [math.inf, -math.inf]}, 0.0)
+        result = store.get({"k": 1}).result
+    assert math.isnan(result["a"])
+    assert result["b"] == [math.inf, -math.inf]
+
+
+def test_a_result_that_json_cannot_hold_is_refused_in_one_line(tmp_path):
+    with (
+        Store(tmp_path / "s") as store,
+        pytest.raises(ValueError, match="a result must hold numbers, texts and lists: .*int64"),
+    ):
+        store.put({"k": 1}, {"a": np.int64(3)}, 0.0)
+
+
+def test_damage_is_named_with_the_file(tmp_path):
+    path = tmp_path / "s"
+    with Store(path) as store:
+        for k in range(100):
+            store.put({"k": k}, {"text": "x" * 500}, 0.0)
+    content = path.read_bytes()
+    path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
+    with Store(path) as store:
+        for read in (len, lambda store: store.get({"k": 3}), lambda store: list(store.rows())):
+            with pytest.raises(OSError, match="s can't be read: database disk image is malformed"):
+                read(store)
+
+
+WRITER = """
+import sys
+from batchlaw.jobs.store import Store
+with Store(sys.argv[1]) as store:
+    for k in range(10**6):
+        store.put({"k": k}, {"square": k * k}, 0.0)
+        print(k, flush=True)
+"""
+
+
+def test_every_acknowledged_row_survives_a_kill(tmp_path):
+    path = tmp_path / "s"
+    last = -1
+    for lines in (1, 4, 16):
+        command = [sys.executable, "-c", WRITER, str(path)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            said = [process.stdout.readline().strip() for _ in range(lines)]
+            os.kill(process.pid, signal.SIGKILL)
+            said += process.stdout.read().split()
+        acknowledged = int(said[-2]) if len(said) > 1 else last
+        with Store(path) as store:
+            check = store._database.execute("pragma integrity_check").fetchone()
+            assert check == ("ok",)
+            for k in range(acknowledged + 1):
+                assert store.get({"k": k}).result == {"square": k * k}
+        last = max(last, acknowledged)
+    assert last > 0
+
+
+def test_the_digest_of_sources_changes_with_names_and_contents(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.py").write_text("x = 1")
+    (tmp_path / "notes.txt").write_text("not code")
+    seen = [digest_of(tmp_path)]
+    (tmp_path / "notes.txt").write_text("other notes")
+    assert digest_of(tmp_path) == seen[0]
+    (tmp_path / "inner" / "a.py").write_text("x = 2")
+    seen.append(digest_of(tmp_path))
+    (tmp_path / "inner" / "a.py").rename(tmp_path / "a.py")
+    seen.append(digest_of(tmp_path))
+    assert len(set(seen)) == 3
+    assert len(code_digest()) == 64

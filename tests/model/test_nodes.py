@@ -1,0 +1,221 @@
+import math
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.model.nodes import power_sum_after
+
+TERMS = ("bias", "variance_noise", "variance_covariance")
+EXPONENTS = [(2.0, 1.5), (1.1, 1.1), (1.3, 3.0), (4.0, 1.2)]
+
+
+def _energy(problem):
+    return float(problem.multiplicity @ (problem.eigenvalues * problem.target_energy))
+
+
+def _written_out(a, b, size, problem):
+    i = np.arange(1.0, size + 1.0)
+    return bl.Problem.from_spectrum(
+        i**-a, i ** (a - b), problem.noise_variance, approximation=problem.approximation
+    )
+
+
+def _parts(problem, rates, batches):
+    risk = bl.one_pass_risk(problem, rates, batches)
+    return np.array([getattr(risk, term) for term in TERMS])
+
+
+@pytest.mark.parametrize(
+    ("exponent", "value"),
+    [(2.0, math.pi**2 / 6), (4.0, math.pi**4 / 90), (1.5, 2.612375348685488)],
+)
+def test_power_sums_are_zeta_values(exponent, value):
+    assert power_sum_after(exponent, 0) == pytest.approx(value, rel=1e-14)
+    for last in (1, 999, 1000, 5000):
+        listed = math.fsum(np.arange(1.0, last + 1.0) ** -exponent)
+        assert power_sum_after(exponent, last) == pytest.approx(value - listed, rel=1e-11)
+
+
+@pytest.mark.parametrize(("a", "b"), EXPONENTS)
+@pytest.mark.parametrize("size", [401, 10**6])
+def test_nodes_have_the_sums_of_all_directions(a, b, size):
+    problem = bl.Problem.power_law_nodes(a, b, size)
+    i = np.arange(1.0, size + 1.0)
+    assert problem.trace == pytest.approx(math.fsum(i**-a), rel=1e-10)
+    assert _energy(problem) == pytest.approx(math.fsum(i**-b), rel=1e-10)
+    assert problem.multiplicity.sum() == pytest.approx(size, rel=1e-10)
+
+
+@pytest.mark.parametrize(("a", "b"), EXPONENTS)
+@pytest.mark.parametrize("size", [10**12, math.inf])
+def test_huge_sizes_have_the_sums_of_the_zeta_function(a, b, size):
+    problem = bl.Problem.power_law_nodes(a, b, size)
+    trace = power_sum_after(a, 0) - power_sum_after(a, size)
+    assert problem.trace == pytest.approx(trace, rel=1e-10)
+    assert _energy(problem) + problem.approximation == pytest.approx(
+        power_sum_after(b, 0), rel=1e-10
+    )
+    assert problem.eigenvalues.size <= 400
+    assert (np.diff(problem.eigenvalues) < 0).all()
+    assert (problem.multiplicity > 0).all()
+
+
+def test_up_to_as_many_directions_as_nodes_every_one_is_written_out():
+    problem = bl.Problem.power_law_nodes(1.8, 1.4, 50, nodes=50)
+    np.testing.assert_array_equal(problem.multiplicity, np.ones(50))
+    np.testing.assert_allclose(problem.eigenvalues, np.arange(1.0, 51.0) ** -1.8, rtol=1e-15)
+    assert problem.coarser is None
+
+
+@pytest.mark.parametrize(("a", "b"), EXPONENTS)
+@pytest.mark.parametrize("size", [10**4, 10**5])
+def test_risk_on_nodes_is_the_risk_of_all_directions_within_its_estimate(a, b, size):
+    rates, batches = bl.wsd(60, 1.0), np.full(60, 3.0)
+    for nodes in (40, 400):
+        problem = bl.Problem.power_law_nodes(a, b, size, nodes=nodes)
+        full, fine, coarse = (
+            _parts(p, rates, batches)
+            for p in (_written_out(a, b, size, problem), problem, problem.coarser)
+        )
+        error, estimate = np.abs(fine - full), np.abs(fine - coarse)
+        assert (error <= estimate + 1e-12 * full).all()
+        assert (error <= (1e-4 if nodes == 40 else 1e-9) * full).all()
+
+
+def test_risk_settles_as_the_size_grows():
+    rates, batches = bl.wsd(500, 0.5), np.full(500, 2.0)
+    problems = [bl.Problem.power_law_nodes(2.0, 1.5, size) for size in (10**9, 10**12, math.inf)]
+    bias = [_parts(p, rates, batches)[0] + p.approximation for p in problems]
+    # Directions past the first 10^9 have not moved: approximation and bias together settle.
+    np.testing.assert_allclose(bias, bias[-1], rtol=1e-9)
+    assert problems[-1].approximation == 0.0
+
+
+def _root(function, low, high):
+    """Where a decreasing function crosses zero."""
+    for _ in range(200):
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
+    return low
+
+
+@pytest.mark.parametrize("rows", [1, 16, 64, 3000])
+def test_sketch_nodes_satisfy_the_deterministic_equivalent(rows):
+    a, b = 2.0, 1.5
+    problem = bl.Problem.power_law_nodes(a, b, rows, kind="sketch")
+    mu, many, energy = problem.eigenvalues, problem.multiplicity, problem.target_energy
+    i = np.arange(1.0, 2e5)
+    rest, rest_slope = power_sum_after(b, i[-1]), power_sum_after(a + b, i[-1])
+
+    def degrees(q):
+        # sum_i 1/(1 + q i^2) in closed form.
+        x = math.pi / math.sqrt(q)
+        return 0.5 * (x / math.tanh(x) - 1.0)
+
+    def unexplained(q):
+        # Beyond the last i, q/(lambda + q) is 1 - lambda/q.
+        return float(i**-b @ (q / (i**-a + q))) + rest - rest_slope / q
+
+    q0 = _root(lambda q: degrees(q) - rows, 1e-12, 1e6)
+    assert problem.approximation == pytest.approx(unexplained(q0), rel=1e-8)
+    for ridge in rows**-a * np.array([0.1, 3.0, 100.0]):
+        q = _root(lambda q, ridge=ridge: ridge - q * (1 - degrees(q) / rows), 1e-12, 1e6)
+        assert many @ (1 / (mu + ridge)) == pytest.approx(rows / q, rel=1e-6)
+        stieltjes = many @ (mu * energy / (mu + ridge)) + problem.approximation / ridge
+        assert stieltjes == pytest.approx(unexplained(q) / ridge, rel=1e-6)
+
+
+@pytest.mark.parametrize(("a", "b"), EXPONENTS)
+@pytest.mark.parametrize("rows", [2, 300, 10**5, 10**12])
+def test_sketch_nodes_have_the_sums_of_the_whole_power_law(a, b, rows):
+    problem = bl.Problem.power_law_nodes(a, b, rows, kind="sketch")
+    assert problem.trace == pytest.approx(power_sum_after(a, 0), rel=1e-5)
+    assert problem.multiplicity.sum() == pytest.approx(rows, rel=1e-12)
+    assert _energy(problem) + problem.approximation == pytest.approx(power_sum_after(b, 0))
+    assert (problem.multiplicity > 0).all()
+    assert (problem.target_energy >= 0).all()
+    assert (np.diff(problem.eigenvalues) < 0).all()
+
+
+@pytest.mark.parametrize(("rows", "dim", "seeds"), [(16, 6000, 40), (64, 8000, 10)])
+def test_sketch_nodes_have_the_risk_of_real_sketches(rows, dim, seeds):
+    a, b = 2.0, 1.5
+    problem = bl.Problem.power_law_nodes(a, b, rows, kind="sketch")
+    rates, batches = bl.wsd(4 * rows, 0.1), np.full(4 * rows, 4.0)
+    drawn = []
+    for seed in range(seeds):
+        mean = bl.Problem.power_law(a, b, rows, dim, seed=seed).prior_mean()
+        approximation = mean.approximation + power_sum_after(b, dim)
+        real = bl.Problem.from_spectrum(
+            mean.eigenvalues,
+            mean.target_energy,
+            mean.irreducible + approximation,
+            approximation=approximation,
+        )
+        drawn.append([*_parts(real, rates, batches), approximation])
+    ours = np.array([*_parts(problem, rates, batches), problem.approximation])
+    average, spread = np.mean(drawn, axis=0), np.std(drawn, axis=0, ddof=1)
+    # The equivalent is of leading order: it may be off by a small multiple of 1/M.
+    assert (np.abs(ours - average) < 3 * spread / math.sqrt(seeds) + 0.2 / rows * average).all()
+
+
+@pytest.mark.parametrize(("a", "b"), EXPONENTS)
+@pytest.mark.parametrize("rows", [50, 10**6])
+def test_the_error_estimate_of_sketch_nodes_is_honest(a, b, rows):
+    rates, batches = bl.wsd(60, 0.04), np.full(60, 3.0)
+    best = bl.Problem.power_law_nodes(a, b, rows, kind="sketch", nodes=800)
+    best_parts = _parts(best, rates, batches)
+    for nodes in (32, 100):
+        problem = bl.Problem.power_law_nodes(a, b, rows, kind="sketch", nodes=nodes)
+        fine, coarse = (_parts(p, rates, batches) for p in (problem, problem.coarser))
+        error, estimate = (np.abs(fine - x).max() / best_parts.max() for x in (best_parts, coarse))
+        assert error <= 3 * estimate + 1e-9
+        assert estimate < (3e-2 if nodes == 32 else 1e-3)
+
+
+def test_a_sketch_of_any_size_comes_to_the_whole_power_law():
+    rates, batches = bl.wsd(300, 0.5), np.full(300, 2.0)
+    whole = bl.Problem.power_law_nodes(2.0, 1.5, math.inf)
+    endless = bl.Problem.power_law_nodes(2.0, 1.5, math.inf, kind="sketch")
+    huge = bl.Problem.power_law_nodes(2.0, 1.5, 10**12, kind="sketch")
+    np.testing.assert_array_equal(endless.eigenvalues, whole.eigenvalues)
+    totals = [bl.one_pass_risk(p, rates, batches).total for p in (huge, whole)]
+    assert totals[0] == pytest.approx(totals[1], rel=1e-8)
+
+
+def test_nodes_are_already_the_average_over_targets():
+    problem = bl.Problem.power_law_nodes(2.0, 1.5, 1000, sigma=0.5)
+    mean = problem.prior_mean()
+    np.testing.assert_array_equal(mean.target_energy, problem.target_energy)
+    assert mean.noise_variance == problem.noise_variance == 0.25 + problem.approximation
+
+
+def test_a_problem_on_nodes_says_what_it_is():
+    truncated = bl.Problem.power_law_nodes(2.0, 1.5, 10**6)
+    assert truncated.description == "leading coordinates of a power law, M = 1e+06"
+    assert truncated.coarser.eigenvalues.size <= 200
+    sketched = bl.Problem.power_law_nodes(2.0, 1.5, 32, kind="sketch")
+    assert sketched.description == (
+        "deterministic equivalent of a Gaussian sketch of a power law, M = 32"
+    )
+    assert bl.Problem.paper(dim=20, sketch=2).description == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"a": 1.0}, "a must be above 1.0, got 1.0"),
+        ({"b": 0.9}, "b must be above 1.0, got 0.9"),
+        ({"sketch": 0}, "sketch must be a whole number of at least 1, got 0"),
+        ({"sketch": 2.5}, "sketch must be a whole number, got 2.5"),
+        ({"sketch": 10**13}, "sketch must be at most 10\\^12, or math.inf, got 10000000000000"),
+        ({"nodes": 15}, "nodes must be a whole number of at least 16, got 15"),
+        ({"kind": "random"}, "kind must be one of truncation, sketch, got 'random'"),
+        ({"kind": "sketch", "a": 7.0}, "a of a sketch must be at most 6.0, got 7.0"),
+        ({"sigma": -1.0}, "sigma must be at least 0.0, got -1.0"),
+    ],
+)
+def test_a_bad_power_law_is_named(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        bl.Problem.power_law_nodes(**{"a": 2.0, "b": 1.5, "sketch": 1000} | arguments)

@@ -1,0 +1,187 @@
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import batchlaw as bl
+from batchlaw.plans.plan import Constraints, Plan, read_schedule, samples_of_budget, stages_of
+
+
+def make(**changes):
+    given_ = {
+        "rates": bl.wsd(20, 0.05),
+        "stages": ((5, 8), (12, 16), (20, 40)),
+        "budget": 500,
+        "constraints": Constraints(min_batch=8, max_batch=64, multiple_of=8, max_stages=3),
+        "prediction": {"against_constant": 0.1 + 0.2, "effective_batch": 19.0},
+        "assumptions": ("the spectrum is a power law",),
+        "inputs": {"rates": {"name": "wsd", "peak": 0.05}, "spectrum": [1.0, 0.5]},
+        "seed": 7,
+    }
+    return Plan(**(given_ | changes))
+
+
+def test_a_plan_knows_its_batches_and_what_was_consumed_before_each_step():
+    plan = make(sequence_length=128)
+    batches = np.repeat([8, 16, 40], [5, 7, 8])
+    np.testing.assert_array_equal(plan.batches, batches)
+    for step in range(1, 22):
+        assert plan.samples_before(step) == batches[: step - 1].sum()
+        assert plan.tokens_before(step) == 128 * batches[: step - 1].sum()
+    assert (plan.steps, plan.samples, plan.spent) == (20, 472, 472)
+    assert plan.stage_table()[2] == {"first": 13, "last": 20, "batch": 40, "before": 152}
+    assert stages_of(batches) == plan.stages
+
+
+def test_every_sample_has_one_position():
+    plan = make()
+    belongs = np.repeat(np.arange(1, 21), plan.batches)
+    for sample, step in enumerate(belongs):
+        assert plan.position(sample) == (step, sample - plan.samples_before(step))
+    assert plan.position(472) == (21, 0)
+    with pytest.raises(ValueError, match="samples must be at most the 472 of the run, got 473"):
+        plan.position(473)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.floats(0.0, 1e300), min_size=1, max_size=30),
+    st.data(),
+)
+def test_a_plan_round_trips_through_its_json(rates, data):
+    sizes = data.draw(
+        st.lists(st.integers(1, 10**9), min_size=len(rates), max_size=len(rates)), label="sizes"
+    )
+    plan = Plan(
+        rates=np.array(rates),
+        stages=stages_of(sizes),
+        budget=sum(sizes) * 3,
+        unit="tokens",
+        sequence_length=3,
+        prediction=data.draw(st.dictionaries(st.text(), st.floats(-1e300, 1e300), max_size=3)),
+        assumptions=tuple(data.draw(st.lists(st.text(), max_size=3))),
+        inputs=data.draw(st.dictionaries(st.text(), st.integers() | st.text() | st.none())),
+    )
+    again = Plan.from_json(plan.to_json())
+    assert again == plan
+    assert hash(again) == hash(plan)
+    np.testing.assert_array_equal(again.rates, rates)
+    assert again.to_json() == plan.to_json()
+
+
+def test_the_json_names_its_schema_and_version():
+    document = json.loads(make().to_json())
+    assert document["schema"] == 1
+    assert document["version"] == bl.__version__
+    assert document["prediction"]["against_constant"] == 0.1 + 0.2
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"colour": 1}, "plan field colour is unknown"),
+        ({"schema": 2}, "plan field schema must be 1"),
+        ({"steps": 21}, "plan field steps must count the rates: 20, got 21"),
+        ({"steps": "20"}, "plan field steps must be a whole number, got '20'"),
+        ({"steps": 20.0}, "plan field steps must be a whole number, got 20.0"),
+        ({"budget": True}, "plan field budget must be a whole number, got True"),
+        ({"budget": 400}, "budget must cover the stages: they spend 472 samples, got 400"),
+        ({"unit": "bytes"}, "unit must be one of samples, tokens, got 'bytes'"),
+        ({"unit": "tokens"}, "sequence_length must be given for a budget in tokens"),
+        ({"stages": []}, "stages must hold at least one stage, got none"),
+        ({"stages": [[20]]}, r"plan field stages must hold pairs of numbers, got \[20\]"),
+        ({"stages": [[20, 8.5]]}, "plan field stages must hold a whole number, got 8.5"),
+        ({"stages": [[19, 8]]}, "stages must end at step 20, one step a rate, got 19"),
+        ({"stages": [[9, 8], [9, 16]]}, "stages must end one after the other, got 9 after 9"),
+        ({"stages": [[9, 8], [20, 8]]}, "stages must differ from their neighbours, got 8 twice"),
+        ({"stages": [[20, 12]]}, "stages must be multiples of multiple_of = 8, got a batch of 12"),
+        ({"stages": [[20, 72]]}, "stages must obey min_batch and max_batch, got a batch of 72"),
+        ({"rates": [0.1] * 19 + ["x"]}, "plan field rates must hold a number, got 'x'"),
+        ({"rates": [0.1] * 19 + [-1]}, "rates must be >= 0, got -1.0 at position 20"),
+        ({"prediction": {"gain": None}}, "plan field prediction gain must be a number, got None"),
+        ({"assumptions": [3]}, "plan field assumptions must hold text, got 3"),
+        ({"seed": 1.5}, "plan field seed must be a whole number or null, got 1.5"),
+        ({"constraints": {"min_batch": 1}}, "constraints field max_batch is missing"),
+    ],
+)
+def test_a_wrong_field_is_refused_and_named(change, message):
+    document = json.loads(make().to_json()) | change
+    with pytest.raises(ValueError, match=message) as caught:
+        Plan.from_json(json.dumps(document))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", list(json.loads(make().to_json())))
+def test_a_missing_field_is_refused_and_named(name):
+    document = json.loads(make().to_json())
+    del document[name]
+    with pytest.raises(ValueError, match=f"plan field {name} is missing"):
+        Plan.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "a plan must be JSON"),
+        ("[1, 2]", "a plan must be a JSON object, got list"),
+        ('{"schema": 1, "schema": 1}', "plan field schema must be given once"),
+        (None, "a plan must be JSON: .* not NoneType"),
+        ('{"rates": [NaN]}', "a plan must hold finite numbers, got NaN"),
+    ],
+)
+def test_text_that_is_no_plan_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        Plan.from_json(text)
+
+
+@pytest.mark.parametrize("given", ["plan.json", Path("plan.json")])
+def test_a_file_name_in_place_of_a_plan_is_told_to_read_it(given):
+    with pytest.raises(ValueError, match="got a file name: pass Path") as caught:
+        Plan.from_json(given)
+    assert "Path('plan.json').read_text()" in str(caught.value)
+
+
+def test_zero_stages_and_crossed_bounds_are_refused():
+    with pytest.raises(ValueError, match="max_stages must be a whole number of at least 1, got 0"):
+        Constraints(max_stages=0)
+    with pytest.raises(ValueError, match="min_batch must be at most max_batch = 4, got 8"):
+        Constraints(min_batch=8, max_batch=4)
+    with pytest.raises(ValueError, match="stages must be at most max_stages = 2, got 3"):
+        make(constraints=Constraints(max_stages=2))
+
+
+@pytest.mark.parametrize("value", [np.ones(2), float("nan"), {1, 2}])
+def test_inputs_that_json_cannot_hold_are_refused(value):
+    with pytest.raises(ValueError, match="inputs must be values that JSON can hold"):
+        make(inputs={"rates": value})
+
+
+def test_token_and_sample_budgets_must_agree():
+    assert samples_of_budget(tokens=10**12, sequence_length=8192) == 122070312
+    assert samples_of_budget(samples=15, tokens=1000, sequence_length=64) == 15
+    with pytest.raises(ValueError, match="1000 tokens are 15 samples of 64, got 16 samples"):
+        samples_of_budget(samples=16, tokens=1000, sequence_length=64)
+    with pytest.raises(ValueError, match="sequence_length must be given"):
+        samples_of_budget(tokens=1000)
+    with pytest.raises(ValueError, match="in samples or in tokens must be given"):
+        samples_of_budget()
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("step,rate\n1,0.1\n3,0.2\n", "must have no gaps: step 2 is missing, got 3"),
+        ("rate\n0.1\n\n0.2\n", "must have no gaps: line 3 is empty"),
+        ("rate,x\n0.1,1\n,2\n", "must have a number in column rate, row 3, got ''"),
+    ],
+)
+def test_a_rate_file_with_gaps_is_refused(content, message, tmp_path):
+    path = tmp_path / "rates.csv"
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+        read_schedule(path, "rate")
+    path.write_text("step,rate\n1,0.1\n2,0.2\n")
+    np.testing.assert_array_equal(read_schedule(path, "rate"), [0.1, 0.2])

@@ -1,0 +1,349 @@
+"""Multi-pass SGD averaged over datasets: both approximations against definitions and limits."""
+
+import csv
+import re
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.risk.mean_field import (
+    LARGEST_GROWTH,
+    _solve,
+    expected_gradient_descent_risk,
+    expected_risk_mean_field,
+    model_error,
+)
+from batchlaw.risk.sample_spectrum import largest_sample_eigenvalue, sample_spectrum
+from batchlaw.risk.simple_recursion import expected_fluctuation_simple
+
+ROOT = Path(__file__).parent.parent
+BOTH = (expected_fluctuation_simple, expected_risk_mean_field)
+
+
+def two_time_equations(problem, rates, rho, N):
+    """GD's excess and the fluctuation by dynamical mean field theory, two times at once."""
+    mu, s2 = problem.eigenvalues, problem.noise_variance
+    start = mu * problem.target_energy
+    L, M = len(rates), mu.size
+    r = np.zeros((M, L + 1, L))
+    p = np.ones((M, L + 1))
+    A, K = np.zeros((L, L)), np.zeros((L, L))
+    for t in range(L):
+        A[t] = r[:, t].sum(axis=0) / N
+        K[t] = np.eye(L)[t] + A[t] @ K
+        for j in range(M):
+            r[j, t + 1] = r[j, t] - rates[t] * mu[j] * (np.eye(L)[t] + K[t] @ r[j, :L])
+            p[j, t + 1] = p[j, t] - rates[t] * mu[j] * K[t] @ p[j, :L]
+
+    def excess(extra):
+        x = np.zeros((L, L))
+        phi_x = np.zeros((L, L))
+        for t in range(L):
+            phi = np.full(L, s2)
+            for j in range(M):
+                phi += start[j] * p[j, t] * p[j, :L] + r[j, t] @ x @ r[j, :L].T / N
+            for s in range(t + 1):
+                phi_x[t, s] = phi @ K[s]
+            for s in range(t):
+                x[t, s] = x[s, t] = phi_x[t, s] + A[t] @ x[:, s]
+            field = phi[t] + 2.0 * A[t] @ phi_x[t] + A[t] @ x @ A[t]
+            x[t, t] = (1.0 + extra[t]) * field
+        spread = sum(r[j, L] @ x @ r[j, L] for j in range(M)) / N
+        return start @ p[:, L] ** 2 + spread
+
+    descent = excess(np.zeros(L))
+    return descent, np.array([excess(N * row) - descent for row in rho])
+
+
+def average_over_datasets(problem, rates, rho, N, datasets, seed):
+    """Bias, variance and fluctuation by the M x M recursion given each dataset, and errors.
+
+    GD's error is P e_0 + F xi: averaged over the label noise xi and the signs of e_0.
+    Stacks of matrices, one a dataset.
+    """
+    mu, s2 = problem.eigenvalues, problem.noise_variance
+    Z = np.random.default_rng(seed).standard_normal((datasets, N, mu.size)) * np.sqrt(mu)
+    Zt = Z.transpose(0, 2, 1)
+    hat, sigma, start = Zt @ Z / N, np.diag(mu), np.diag(problem.target_energy)
+    P = np.broadcast_to(np.eye(mu.size), hat.shape)
+    F, C = np.zeros_like(Zt), np.zeros_like(hat)
+    for g, factor in zip(rates, rho, strict=True):
+        step = np.eye(mu.size) - g * hat
+        signal = P @ start @ P.transpose(0, 2, 1)
+        noise = Z @ F - np.eye(N)  # the residuals' response to xi
+        squares = (Z @ (signal + C) * Z).sum(axis=2) + s2 * (noise**2).sum(axis=2)
+        q = Zt @ noise / N
+        mean = hat @ (signal + C) @ hat + s2 * q @ q.transpose(0, 2, 1)
+        C = step @ C @ step + g * g * factor * (Zt * squares[:, None, :] @ Z / N - mean)
+        P, F = step @ P, F - g * q
+    errors = (P @ start @ P.transpose(0, 2, 1), s2 * F @ F.transpose(0, 2, 1), C)
+    values = np.array([np.einsum("ab,rba->r", sigma, error) for error in errors])
+    return values.mean(axis=1), values.std(axis=1) / np.sqrt(datasets)
+
+
+def test_to_leading_order_it_solves_the_two_time_equations(small):
+    rates = np.array([0.3, 0.5, 0.4, 0.6, 0.2, 0.5, 0.1])
+    for N in (5, 12):
+        rho = fluctuation_factors([[1, 2, 4, 1, 2, 3, 5], [4, 4, 3, 2, 2, 1, 1]], 7, N)
+        spectrum = sample_spectrum(small, N, rates.sum(), leading=True)
+        ours = _solve(spectrum, small.noise_variance, rates, rho, N, finite=False)
+        descent, fluctuation = two_time_equations(small, rates, rho, N)
+        assert ours[0] + ours[1] == pytest.approx(descent, rel=1e-11)
+        np.testing.assert_allclose(ours[2], fluctuation, rtol=1e-10)
+
+
+@pytest.mark.parametrize(("N", "peak"), [(8, 0.3), (16, 0.2)])
+def test_mean_field_matches_the_average_of_dense_recursions(small, N, peak):
+    """What is left is of order 1/N^2: the leading order alone would be 2 to 17 % off."""
+    rates, batches = bl.wsd(12, peak), np.repeat([2, 3, 4], 4)
+    risk = expected_risk_mean_field(small, rates, batches, N)
+    rho = fluctuation_factors(batches, rates.size, N)[0]
+    mean, error = average_over_datasets(small, rates, rho, N, 8000, seed=5)
+    ours = np.array([risk.bias, risk.variance, risk.fluctuation])
+    assert (np.abs(ours - mean) < 3.5 * error + mean / N**2).all()
+    assert (error < 0.004 * mean).all()
+
+
+@pytest.mark.parametrize("replacement", [False, True])
+def test_mean_field_matches_monte_carlo(small, replacement):
+    rates, batches = bl.wsd(40, 0.2), np.stack([np.full(40, 3), np.repeat([2, 6], 20)])
+    how = {"samples": 24, "replacement": replacement}
+    risk = expected_risk_mean_field(small, rates, batches, **how)
+    measured = bl.simulate_multi_pass(small, rates, batches, repetitions=6000, seed=1, **how)
+    for term in ("bias", "variance", "fluctuation"):
+        apart = getattr(risk, term) - getattr(measured, term)
+        assert (np.abs(apart) < 4.0 * measured.standard_error(term)).all(), term
+
+
+@pytest.mark.parametrize(("N", "peak", "steps"), [(16, 0.3, 24), (512, 0.05, 400)])
+def test_a_trajectory_is_the_risk_of_every_shorter_run(paper, N, peak, steps):
+    rates = bl.wsd(steps, peak)
+    batches = np.stack([np.full(steps, 3), np.repeat([2, 6], steps // 2)])
+    path = bl.multi_pass_risk(paper, rates, batches, samples=N, trajectory=True)
+    descent = bl.gradient_descent_risk(paper, rates, samples=N, trajectory=True)
+    start = paper.eigenvalues @ paper.target_energy
+    np.testing.assert_allclose(path.excess[:, 0], start, rtol=1e-14)
+    for t in (1, 2, steps // 8, steps // 3, steps):
+        short = bl.multi_pass_risk(paper, rates[:t], batches[:, :t], samples=N)
+        for term in ("bias", "variance", "fluctuation"):
+            found, expected = getattr(path, term), getattr(short, term)
+            scale = np.abs(found).max()
+            np.testing.assert_allclose(found[:, t], expected, rtol=1e-9, atol=1e-12 * scale)
+        assert descent.excess[t] == pytest.approx(short.bias[0] + short.variance[0], rel=1e-9)
+    one = bl.multi_pass_risk(paper, rates, batches[1], samples=N, trajectory=True)
+    np.testing.assert_array_equal(one.total, path.total[1])
+
+
+FLAT = bl.Problem.from_spectrum([1.0], [1.0], 1.0, [50])
+
+
+@pytest.mark.parametrize(
+    ("problem", "N", "peak"),
+    [(bl.Problem.paper(), 512, 0.05), (bl.Problem.paper(), 64, 0.2), (FLAT, 10**5, 0.01)],
+)
+def test_the_contour_has_enough_points_for_runs_of_every_length(problem, N, peak):
+    for steps in (2, 10, 30, 60, 80, 100, 130, 200, 375, 400):
+        rates, batches = bl.wsd(512, peak)[:steps], np.full(steps, 8)
+        ours, finer = (
+            expected_risk_mean_field(problem, rates, batches, N, nodes=nodes)
+            for nodes in (None, 200)
+        )
+        for term in ("bias", "variance", "fluctuation"):
+            assert getattr(ours, term) == pytest.approx(getattr(finer, term), rel=1e-8)
+
+
+@pytest.mark.parametrize("solver", BOTH)
+def test_many_samples_turn_reuse_into_one_pass(small, solver):
+    rates, batches = bl.wsd(30, 0.3), np.repeat([1, 2, 5], 10)
+    ours = solver(small, rates, batches, 10**10, replacement=True)
+    one_pass = bl.one_pass_risk(small, rates, batches)
+    assert ours.fluctuation == pytest.approx(one_pass.variance, rel=1e-8)
+    assert ours.bias == pytest.approx(one_pass.bias, rel=1e-8)
+
+
+def test_a_trillion_weak_directions_cancel_no_digits():
+    problem = bl.Problem.from_spectrum([0.5, 0.01, 1e-13], [1.0, 2.0, 1e-6], 1.0, [1, 20, 1e12])
+    rates, batches = bl.wsd(50, 0.4), np.full(50, 2)
+    ours = expected_risk_mean_field(problem, rates, batches, 10**13, replacement=True)
+    one_pass = bl.one_pass_risk(problem, rates, batches)
+    assert ours.fluctuation == pytest.approx(one_pass.variance, rel=1e-10)
+
+
+@pytest.mark.parametrize("solver", BOTH)
+def test_full_batches_do_not_fluctuate(small, solver):
+    rates = bl.wsd(30, 0.1)
+    risk = solver(small, rates, np.full((2, 30), 40), 40)
+    assert (risk.fluctuation == 0.0).all()
+
+
+def test_without_batch_noise_it_is_gradient_descent(small):
+    rates = bl.wsd(30, 0.3)
+    sgd = expected_risk_mean_field(small, rates, np.full(30, 16), 16)
+    gd = expected_gradient_descent_risk(small, rates, 16)
+    assert (sgd.bias, sgd.variance) == (gd.bias, gd.variance)
+    measured = bl.simulate_gradient_descent(small, rates, samples=16, repetitions=8000, seed=2)
+    for term in ("bias", "variance"):
+        apart = abs(getattr(gd, term) - getattr(measured, term))
+        assert apart < 4.0 * measured.standard_error(term), term
+
+
+@pytest.mark.parametrize("solver", BOTH)
+def test_nodes_with_multiplicity_equal_the_expanded_problem(solver):
+    nodes = bl.Problem.from_spectrum([0.8, 0.2, 0.05], [1.0, 0.3, 2.0], 1.1, [1, 3, 6])
+    rates, batches = bl.wsd(25, 0.2), np.full(25, 3)
+    ours, expanded = (solver(p, rates, batches, 32) for p in (nodes, nodes.expanded()))
+    for term in ("bias", "variance", "fluctuation"):
+        assert getattr(ours, term) == pytest.approx(getattr(expanded, term), rel=1e-11)
+
+
+@pytest.mark.parametrize("solver", BOTH)
+def test_many_schedules_at_once_equal_one_at_a_time(small, solver):
+    rates = bl.wsd(20, 0.2)
+    batches = np.random.default_rng(0).integers(1, 20, (5, 20))
+    together = solver(small, rates, batches, 48)
+    for row, schedule in enumerate(batches):
+        alone = solver(small, rates, schedule, 48)
+        for term in ("bias", "variance", "fluctuation"):
+            assert isinstance(getattr(alone, term), float)
+            assert getattr(alone, term) == getattr(together, term)[row]
+
+
+@pytest.mark.parametrize("solver", BOTH)
+def test_batches_enter_through_rho_alone(small, solver):
+    rates, N, B = bl.wsd(20, 0.2), 40, 5.0
+    with_replacement = solver(small, rates, np.full(20, B), N, replacement=True)
+    same = solver(small, rates, np.full(20, N / (1.0 + (N - 1) / B)), N)
+    assert same.fluctuation == pytest.approx(with_replacement.fluctuation, rel=1e-12)
+
+
+def test_the_simple_recursion_matches_its_definition(small):
+    rates, batches, N = bl.wsd(15, 0.2), np.arange(1, 16), 50
+    mu, energy, s2 = small.eigenvalues, small.target_energy, small.noise_variance
+    C, m = np.zeros_like(mu), np.ones_like(mu)
+
+    def spread(x):
+        return mu**2 * x + mu * (mu @ x)
+
+    for g, rho in zip(rates, fluctuation_factors(batches, rates.size, N)[0], strict=True):
+        shrunk = (1.0 - (1.0 - m).sum() / N) ** 2
+        source = spread(C) + shrunk * (spread(energy * m**2) + s2 * mu)
+        C, m = (1.0 - g * mu) ** 2 * C + g**2 * rho * source, (1.0 - g * mu) * m
+    risk = expected_fluctuation_simple(small, rates, batches, N)
+    assert risk.fluctuation == pytest.approx(mu @ C, rel=1e-12)
+    assert risk.bias == pytest.approx(mu @ (energy * m**2), rel=1e-12)
+
+
+def test_both_give_the_expected_ratio_of_the_paper_setting(paper):
+    rates = bl.wsd(512, 0.05)
+    families = bl.schedule_families(bl.influence(paper.eigenvalues, rates), 4096, max_batch=512)
+    for solver, expected in zip(BOTH, (0.6205, 0.6204), strict=True):
+        risk = solver(paper, rates, list(families.values()), 512)
+        assert risk.ratio("fluctuation", 0, 1)[0] == pytest.approx(expected, abs=5.1e-5)
+
+
+def test_the_error_that_is_reported_is_the_models_own(small):
+    rates = bl.wsd(60, 0.5)
+    for N, expected in ((8, 0.1), (16, 0.006), (20, 0.006), (64, 0.0015), (1000, 0.0015)):
+        assert model_error(small, rates, N) == expected
+    flat = bl.Problem.from_spectrum(np.ones(60), np.ones(60), 1.0)
+    assert model_error(flat, np.full(300, 0.1), 64) == 0.01
+    assert model_error(flat, np.full(300, 0.1), 32) == 0.03
+    assert expected_gradient_descent_risk(small, rates, 64).uncertainty == 0.0015
+    largest = {least: max(bounds) for name, least, _, *bounds in _limits() if "mean" in name}
+    assert largest == {64: 0.15, 16: 0.6}
+
+
+def test_the_contour_is_fine_enough_and_says_when_it_is_not(small, monkeypatch):
+    monkeypatch.setattr("batchlaw.risk.mean_field.model_error", lambda *_: 0.0)
+    rates, batches = bl.wsd(60, 0.5), np.full(60, 4)
+    usual = expected_risk_mean_field(small, rates, batches, 20)
+    finer = expected_risk_mean_field(small, rates, batches, 20, nodes=200)
+    assert usual.excess == pytest.approx(finer.excess, rel=1e-11)
+    assert usual.uncertainty < 1e-11
+    coarse = expected_risk_mean_field(small, rates, batches, 20, nodes=24)
+    error = abs(coarse.excess / finer.excess - 1.0)
+    assert error > 1e-9
+    assert 0.3 * error < coarse.uncertainty < 3.0 * error
+
+
+def test_dropped_points_of_the_contour_are_not_felt(small, monkeypatch):
+    rates, batches = bl.wsd(400, 0.8), np.full(400, 6)
+    usual = expected_risk_mean_field(small, rates, batches, 30)
+    monkeypatch.setattr("batchlaw.risk.mean_field.NEGLIGIBLE", -np.inf)
+    whole = expected_risk_mean_field(small, rates, batches, 30)
+    assert usual.fluctuation == pytest.approx(whole.fluctuation, rel=1e-12)
+
+
+def test_the_largest_sample_eigenvalue_is_the_marchenko_pastur_edge():
+    problem = bl.Problem.from_spectrum([0.7], [1.0], 1.0, [20])
+    edge = 0.7 * (1.0 + np.sqrt(20 / 50)) ** 2
+    assert largest_sample_eigenvalue(problem, 50) == pytest.approx(edge, rel=1e-12)
+
+
+def test_outliers_that_batch_noise_amplifies_are_named(small):
+    rates = np.full(100, 0.5)
+    assert len(expected_risk_mean_field(small, rates, np.full(100, 8), 16).notes) == 1
+    risk = expected_risk_mean_field(small, rates, np.full(100, 1), 16)
+    assert "rare datasets may decide the exact average" in risk.notes[1]
+
+
+@pytest.mark.parametrize(
+    ("solver", "change", "message"),
+    [
+        (BOTH[0], {"samples": 8}, "8 samples are too few for the simple recursion: .* df/N of at"),
+        (BOTH[1], {"rates": np.full(20, 2.0), "samples": 6}, "unstable on 6 samples: 2 / largest"),
+        (BOTH[1], {"nodes": 9}, "nodes must be even: the contour is symmetric, got 9"),
+        (BOTH[1], {"nodes": 6}, "nodes must be a whole number of at least 8, got 6"),
+        *(
+            (solver, {"samples": 1}, "samples must be a whole number of at least 2")
+            for solver in BOTH
+        ),
+        *((solver, {"samples": 3}, "at most the 3 samples of the dataset") for solver in BOTH),
+        *((solver, {"batches": [4]}, "one entry for each of the 20 steps") for solver in BOTH),
+        *((solver, {"rates": np.full(20, 9.0)}, "peak rate 9 is unstable") for solver in BOTH),
+    ],
+)
+def test_bad_arguments_are_named(small, solver, change, message):
+    arguments = {"rates": np.full(20, 0.5), "batches": np.full(20, 4), "samples": 64} | change
+    with pytest.raises(ValueError, match=message):
+        solver(small, **arguments)
+
+
+def test_second_moments_that_overflow_are_named():
+    problem = bl.Problem.from_spectrum([1.0], [1.0], 1.0, [30])
+    with pytest.raises(ValueError, match="the second moment overflows although the mean contracts"):
+        expected_risk_mean_field(problem, np.full(2000, 0.3), np.ones(2000), 10**4)
+
+
+def _limits():
+    """Rows of the table of limits: solver, least N, largest df/N, then a limit for each term."""
+    text = (ROOT / "docs" / "mean_field.md").read_text()
+    pattern = r"^\| `(\w+)` \| (\d+) \| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$"
+    return [(name, *map(float, rest)) for name, *rest in re.findall(pattern, text, re.MULTILINE)]
+
+
+def test_the_measured_errors_keep_the_limits_of_the_document():
+    """Against stored exact averages, of which each is allowed three standard errors."""
+    bench = runpy.run_path(str(ROOT / "benchmarks" / "mean_field_limits.py"))
+    limits = _limits()
+    assert {row[0] for row in limits} == {solver.__name__ for solver in BOTH}
+    used = set()
+    with bench["STORE"].open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if int(row["M"]) < 64]
+    for row in rows:
+        simple, full, share, growth = bench["relative_errors"](row)
+        known = np.array([float(row[f"{t}_error"]) / float(row[t]) for t in bench["TERMS"]])
+        steady = growth <= LARGEST_GROWTH
+        for name, least, most, *bounds in limits:
+            errors = simple if name == BOTH[0].__name__ else full
+            if errors is None or int(row["N"]) < least or share > most:
+                continue
+            used.add((name, least, most))
+            allowed = np.array([*bounds[1:], *np.full(4, bounds[0])]) / 100.0 + 3.0 * known
+            inside = np.abs(errors) <= allowed
+            assert inside[np.r_[True, True, steady]].all(), (name, row, errors)
+    assert len(used) == len(limits)
