@@ -6,14 +6,14 @@ import re
 from collections.abc import Callable
 from typing import Self
 
-_ARGUMENT = re.compile(
-    "\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}(\\w+)\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
-)
+# Brackets that no message and no file name has, around the names of arguments.
+_OPEN, _CLOSE = "\u27e6", "\u27e7"
+_ARGUMENT = re.compile(f"{_OPEN}(\\w+){_CLOSE}")
 
 
 def arg(name: str) -> str:
     """Another argument's name inside a message; a face may show its own name for it."""
-    return f"\N{MATHEMATICAL LEFT WHITE SQUARE BRACKET}{name}\N{MATHEMATICAL RIGHT WHITE SQUARE BRACKET}"
+    return f"{_OPEN}{name}{_CLOSE}"
 
 
 class InputError(ValueError):
@@ -99,5 +99,5 @@ class InputError(ValueError):
         return self.sentence()
 
 
-class Unstable(InputError):
+class Unstable(InputError):  # noqa: N818 - a public name, and what the run is
     """Rates or batches at which the run diverges."""

@@ -13,9 +13,9 @@ from batchlaw.evidence.claims import (
     literature,
     one_pass,
     outside,
+    paper_slips,
     reuse,
     sketches,
-    paper_slips,
 )
 from batchlaw.evidence.claims.claim import CONTRADICTED, Check, Judgement, NoLaw
 from batchlaw.evidence.claims.serialize import from_plain, to_plain
