@@ -17,7 +17,7 @@ MODULES = {
     "sketches": "sketches",
     "slips": "slips",
 }
-TEST = "test_verify.py::test_no_claim_is_contradicted_and_every_planted_wrong_law_is"
+TEST = "test_claims.py::test_no_claim_is_contradicted_and_every_planted_wrong_law_is"
 
 
 def measured(cases: list[dict]) -> str:

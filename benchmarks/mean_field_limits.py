@@ -7,7 +7,7 @@
 The reference is the exact recursion given a dataset, averaged over label noise, run on many
 datasets. Regressing on entries of the sample covariance, whose means are known, takes off
 most of its scatter. The averages stand in mean_field_limits.csv, from which
-tests/test_mean_field.py checks the limits of docs/mean_field.md.
+tests/risk/test_mean_field.py checks the limits of docs/mean_field.md.
 """
 
 from __future__ import annotations

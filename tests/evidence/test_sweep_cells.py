@@ -1,6 +1,6 @@
 """A cell is the call that one would write, and its numbers do not change unnoticed.
 
-``python tests/test_sweep_cells.py`` writes the golden cells anew.
+``python tests/evidence/test_sweep_cells.py`` writes the golden cells anew.
 """
 
 import json
@@ -16,6 +16,7 @@ from batchlaw.jobs.store import NUMERICS
 from batchlaw.jobs.workers import worker_threads
 
 GOLDEN = Path(__file__).with_name("golden_cells.json")
+ANEW = "write the table anew, python tests/evidence/test_sweep_cells.py"
 DRAWN = {"problem": "power-law", "d": 60, "m": 6, "a": 1.5, "seed": 3}
 REUSED = {"procedure": "multi-pass", "samples": 48}
 MONTE_CARLO = {"solver": "simulated", "repetitions": 8, "data_seed": 5}
@@ -121,11 +122,11 @@ def _golden():
 def test_golden_cells_are_what_they_were():
     recorded = json.loads(GOLDEN.read_text())
     if recorded["numerics"] != NUMERICS:
-        pytest.fail("NUMERICS was raised: write the table anew, python tests/test_sweep_cells.py")
+        pytest.fail(f"NUMERICS was raised: {ANEW}")
     assert [row["cell"] for row in recorded["cells"]] == CELLS
     advice = (
-        "a stored result would differ: if that is meant, raise NUMERICS in sweep/store.py "
-        "and write the table anew, python tests/test_sweep_cells.py"
+        "a stored result would differ: if that is meant, raise NUMERICS in jobs/store.py "
+        f"and {ANEW}"
     )
     for before, now in zip(recorded["cells"], _golden(), strict=True):
         assert before["result"].keys() == now["result"].keys(), advice
