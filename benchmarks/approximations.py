@@ -10,9 +10,9 @@ import numpy as np
 import batchlaw as bl
 from batchlaw.batches.allocation import fluctuation_factors
 from batchlaw.faces.cli.table import text_table
+from batchlaw.risk import runs as procedures
 from batchlaw.risk.given_dataset import first_order_weights, fluctuation_given_dataset
 from batchlaw.risk.reshuffling import reshuffling_first_order
-from batchlaw.risk.result import runs as procedures
 
 N = L = 512
 

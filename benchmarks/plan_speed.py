@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 
 import batchlaw as bl
+from batchlaw.batches.stages import best_stages
 from batchlaw.faces.cli.table import text_table
 
 CASES = (
@@ -26,7 +27,7 @@ if __name__ == "__main__":
         start = time.perf_counter()
         kappa = bl.influence(problem, rates)
         middle = time.perf_counter()
-        staged = bl.stages.best_stages(kappa, 10**13, **options)
+        staged = best_stages(kappa, 10**13, **options)
         end = time.perf_counter()
         gap = staged.objective / staged.lower_bound - 1
         rows.append(

@@ -23,6 +23,7 @@ import batchlaw as bl
 from batchlaw._base.kernels.common import aligned_zeros
 from batchlaw.evidence.paper.experiment import GRAD_BUDGETS, ONE_PASS_N
 from batchlaw.faces.cli.table import text_table
+from batchlaw.risk.simulate import cores
 from numpy_port import Port, gradient_descent, multi_pass_sweep, one_pass_sweep, timed
 
 REPETITIONS, PORT_REPETITIONS, ROUNDS = 300, 10, 5
@@ -138,7 +139,7 @@ def main() -> None:
         f"{redrawn:.0f} s of the port's.\nWithout them both sweeps are "
         f"{(port_total - redrawn) / ours_total:.0f} times faster."
     )
-    threads = bl.simulate.cores()
+    threads = cores()
     peak = peak_multiply_adds()
     print(f"\none core's measured multiply-add peak: {peak / 1e9:.1f} G/s; {threads} threads\n")
     cost = []

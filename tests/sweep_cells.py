@@ -11,8 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import batchlaw
+from paths import TESTS
 
-TESTS = Path(__file__).parent
 SOURCE = Path(batchlaw.__file__).parents[1]
 # Everything ends by then, however slow the machine.
 LIMIT = 300.0
@@ -26,16 +26,16 @@ from pathlib import Path
 package = types.ModuleType("batchlaw")
 package.__path__ = [sys.argv[1]]
 sys.modules["batchlaw"] = package
-from batchlaw.evidence.sweep import execute
+from batchlaw.jobs import execution
 from batchlaw.jobs.store import Store
 from batchlaw.jobs.workers import Workers
 import logged_cells
 
-execute.TASK = 0.004
+execution.TASK = 0.004
 print("start", flush=True)
 with Store(sys.argv[2]) as store, ThreadPoolExecutor(2) as pool:
     cells = logged_cells.cells(int(sys.argv[3]))
-    execute.execute(store, cells, logged_cells.logged, Workers(pool, lambda: 2),
+    execution.execute(store, cells, logged_cells.logged, Workers(pool, lambda: 2),
                     advance=lambda n: print(n, flush=True))
 """
 LOGGED = """

@@ -14,7 +14,8 @@ import batchlaw as bl
 from batchlaw import torch_support
 from batchlaw.evidence.claims.run import FAMILIES
 from batchlaw.faces.cli import app, main
-from pages import PAGES, ROOT, inline_commands, inline_options, parts
+from pages import PAGES, inline_commands, inline_options, parts
+from paths import DOCS, EXAMPLES, ROOT, TESTS, file_of
 
 NUMBER = r"-?\d+\.\d+"
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -40,7 +41,7 @@ def build():
 
 
 def _theory_rows():
-    lines = (ROOT / "docs" / "theory.md").read_text().splitlines()
+    lines = (DOCS / "theory.md").read_text().splitlines()
     return [
         re.findall(r"`([^`]+)`", line) for line in lines if line.startswith("|") and "::" in line
     ]
@@ -59,12 +60,12 @@ def test_every_row_of_the_theory_table_names_a_function_and_a_test(function, tes
         found = getattr(found, name)
     assert callable(found)
     file, name = test.split("::")
-    assert f"def {name}(" in (ROOT / "tests" / file).read_text()
+    assert f"def {name}(" in file_of(file).read_text()
 
 
 @each_document
 def test_every_test_that_a_page_names_exists(document):
-    tests = "\n".join(path.read_text() for path in (ROOT / "tests").glob("test_*.py"))
+    tests = "\n".join(path.read_text() for path in TESTS.rglob("test_*.py"))
     for name in re.findall(r"`(?:tests/)?(?:test_\w+\.py::)?(test_\w+)`", document.read_text()):
         assert f"def {name}(" in tests, name
 
@@ -80,7 +81,7 @@ def test_every_file_that_a_page_names_exists(document):
 def test_every_function_of_the_bounds_table_exists():
     from batchlaw import bounds
 
-    lines = (ROOT / "docs" / "bounds.md").read_text().splitlines()
+    lines = (DOCS / "bounds.md").read_text().splitlines()
     rows = [line.split("|")[2] for line in lines if line.startswith("|") and "`test_" in line]
     assert len(rows) > 30
     for name in re.findall(r"`((?!test_)\w+)`", " ".join(rows)):
@@ -163,7 +164,7 @@ def _run_command(words, shown, capsys):
 def test_the_code_and_the_quick_commands_of_a_page_run(document, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
-    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    (tmp_path / "examples").symlink_to(EXAMPLES)
     # What pages take for granted: a file of features, and a function that builds a model.
     np.savez("features.npz", np.random.default_rng(0).standard_normal((64, 8)))
     (tmp_path / "my_training.py").write_text(MY_TRAINING)
@@ -185,7 +186,7 @@ def test_the_code_and_the_quick_commands_of_a_page_run(document, tmp_path, monke
 def test_the_training_loop_runs_and_resumes_to_the_same_weights(tmp_path, monkeypatch):
     import torch
 
-    page = (ROOT / "docs" / "training.md").read_text()
+    page = (DOCS / "training.md").read_text()
     (block,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     monkeypatch.chdir(tmp_path)
     runs = [{}, {}]
@@ -207,7 +208,7 @@ def _public():
 
 
 def test_the_api_page_documents_the_public_names_and_no_others():
-    page = (ROOT / "docs" / "api.md").read_text()
+    page = (DOCS / "api.md").read_text()
     documented = re.findall(r"auto(?:function|class):: ([\w.]*\w)", page)
     assert sorted(documented) == sorted(name for name, _ in _public())
     assert "`bl.__version__`" in page
@@ -224,7 +225,7 @@ def _constructors_and_functions():
 
 @pytest.mark.parametrize(("name", "function"), list(_constructors_and_functions()))
 def test_every_parameter_is_in_its_docstring_or_in_the_words_of_the_api_page(name, function):
-    page = (ROOT / "docs" / "api.md").read_text()
+    page = (DOCS / "api.md").read_text()
     words = " ".join(re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE))
     known = set(re.findall(r"\w+", words + " " + function.__doc__))
     assert set(inspect.signature(function).parameters) <= known | {"text"}  # Plan.from_json's

@@ -7,9 +7,9 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pages import PAGES, ROOT, parts
+from pages import PAGES, parts
+from paths import DOCS, ROOT
 
-DOCS = ROOT / "docs"
 # Sphinx as `make docs` calls it, in a process whose sockets reach nothing.
 BUILD = """
 import socket, sys

@@ -9,10 +9,9 @@ import pytest
 from batchlaw.faces.cli import main
 from batchlaw.jobs.store import Store
 from browser import needs_chromium
-from pages import ROOT
+from paths import DOCS, EXAMPLES
 
 NUMBER = r"\d+(?:\.\d+)?"
-EXAMPLES = ROOT / "examples"
 # The arguments that make an example small, and the pictures that it leaves.
 SCRIPTS = {
     "concept_figures.py": [
@@ -58,7 +57,7 @@ def test_a_script_runs_and_leaves_its_pictures(script, arguments, pictures, tmp_
     assert done.stdout or pictures
     assert {path.stem for path in tmp_path.glob("*.png")} == pictures
     if script in TABLES:
-        page = (ROOT / "docs" / TABLES[script]).read_text()
+        page = (DOCS / TABLES[script]).read_text()
         printed = [re.findall(NUMBER, line) for line in done.stdout.splitlines()]
         rows = re.findall(r"^\|.*\d\.\d.*\|$", page, re.MULTILINE)
         assert rows

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from batchlaw.evidence.claims import slips
+from batchlaw.evidence.claims import paper_slips
 from batchlaw.evidence.claims.claim import (
     Check,
     Collapse,
@@ -85,7 +85,7 @@ def test_every_kind_is_drawn_above():
 
 
 def test_a_family_comes_back_with_its_verdicts():
-    for check in [check for task in slips.tasks(QUICK) for check in task()]:
+    for check in [check for task in paper_slips.tasks(QUICK) for check in task()]:
         again = there_and_back(check)
         assert same(again, check)
         assert again.judge() == check.judge()

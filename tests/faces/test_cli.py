@@ -14,9 +14,9 @@ from rich.console import Console
 
 import batchlaw as bl
 from batchlaw.faces.cli import app, main
+from paths import ROOT
 from resume import rows, run_command
 
-ROOT = Path(__file__).parent.parent
 SCRIPT = ROOT / "experiments" / "experiments_dynamic.py"
 SMALL = "--d 300 --m 8 --n 64 --t 16 --l 32 --reps 20 --one-pass-n-values 16,64 --grad-budget 96"
 SMALL = [*SMALL.split(), "--multipass-grad-budget-values", "32,64"]

@@ -2,13 +2,12 @@
 
 import os
 import runpy
-from pathlib import Path
 
 from browser import apart
+from paths import BENCHMARKS
 
 # For the record the whole half minute.
 SECONDS = 30.0 if os.environ.get("CI") else 5.0
-BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
 
 
 def test_fifty_clients_are_served_without_an_error(monkeypatch):

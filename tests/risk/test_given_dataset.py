@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from batchlaw.exact import fluctuation, gradient_descent
 
 import batchlaw as bl
 import reference
 from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.risk import given_dataset, gradient_descent
+from batchlaw.risk import runs as procedures
 from batchlaw.risk.given_dataset import first_order_weights, fluctuation_given_dataset
-from batchlaw.risk.result import runs as procedures
 
 RATES = bl.wsd(20, 0.4)
 
@@ -59,7 +59,7 @@ def test_samples_are_processed_in_blocks_where_their_table_is_too_large(small, m
     batches = np.full((2, RATES.size), 3)
     whole = fluctuation_given_dataset(small, RATES, batches, data)
     short = fluctuation_given_dataset(small, RATES, batches, data, truncate=3)
-    monkeypatch.setattr(fluctuation, "LARGEST_TABLE", 21 * 7)
+    monkeypatch.setattr(given_dataset, "LARGEST_TABLE", 21 * 7)
     again = fluctuation_given_dataset(small, RATES, batches, data)
     np.testing.assert_allclose(again.fluctuation, whole.fluctuation, rtol=1e-13)
     again = fluctuation_given_dataset(small, RATES, batches, data, truncate=3)

@@ -1,10 +1,10 @@
 import numpy as np
 import pytest
-from batchlaw.exact import gradient_descent
 
 import batchlaw as bl
 import reference
-from batchlaw.risk.result import runs as procedures
+from batchlaw.risk import gradient_descent
+from batchlaw.risk import runs as procedures
 
 RATES = bl.wsd(25, 0.4)
 

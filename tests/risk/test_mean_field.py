@@ -3,7 +3,6 @@
 import csv
 import re
 import runpy
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,8 +18,8 @@ from batchlaw.risk.mean_field import (
 )
 from batchlaw.risk.sample_spectrum import largest_sample_eigenvalue, sample_spectrum
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
+from paths import BENCHMARKS, DOCS
 
-ROOT = Path(__file__).parent.parent
 BOTH = (expected_fluctuation_simple, expected_risk_mean_field)
 
 
@@ -321,14 +320,14 @@ def test_second_moments_that_overflow_are_named():
 
 def _limits():
     """Rows of the table of limits: solver, least N, largest df/N, then a limit for each term."""
-    text = (ROOT / "docs" / "mean_field.md").read_text()
+    text = (DOCS / "mean_field.md").read_text()
     pattern = r"^\| `(\w+)` \| (\d+) \| ([\d.]+) \| ([\d.]+) % \| ([\d.]+) % \| ([\d.]+) % \|$"
     return [(name, *map(float, rest)) for name, *rest in re.findall(pattern, text, re.MULTILINE)]
 
 
 def test_the_measured_errors_keep_the_limits_of_the_document():
     """Against stored exact averages, of which each is allowed three standard errors."""
-    bench = runpy.run_path(str(ROOT / "benchmarks" / "mean_field_limits.py"))
+    bench = runpy.run_path(str(BENCHMARKS / "mean_field_limits.py"))
     limits = _limits()
     assert {row[0] for row in limits} == {solver.__name__ for solver in BOTH}
     used = set()

@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchlaw as bl
+from batchlaw.risk import runs as procedures
 from batchlaw.risk.gradient_descent import given_features
-from batchlaw.risk.result import runs as procedures
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
 
 RATES = bl.wsd(16, 0.2)

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
-from batchlaw.exact import gradient_descent
 
 import batchlaw as bl
 import reference
+from batchlaw.risk import gradient_descent
+from batchlaw.risk import runs as procedures
 from batchlaw.risk.given_dataset import first_order_weights
 from batchlaw.risk.reshuffling import reshuffling_first_order
-from batchlaw.risk.result import runs as procedures
 
 
 @pytest.fixture(scope="module")

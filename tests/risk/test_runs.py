@@ -5,7 +5,7 @@ import pytest
 
 import batchlaw as bl
 import reference
-from batchlaw.risk.result import runs as procedures
+from batchlaw.risk import runs as procedures
 
 N, STEPS = 12, 8
 RATES = bl.wsd(STEPS, 0.3, 2, 5)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 import batchlaw as bl
 import reference
-from batchlaw.risk.result import simulate
+from batchlaw.risk import simulate
 
 RATES = bl.wsd(16, 0.25)
 SCHEDULES = np.array([np.full(16, 4), np.repeat([1, 7], 8), np.repeat([7, 1], 8)])

@@ -6,7 +6,6 @@ import itertools
 import math
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,9 +16,7 @@ import batchlaw as bl
 import reference
 from batchlaw import bounds
 from batchlaw.theory.bounds import one_pass as one_pass_module
-
-ROOT = Path(__file__).parent.parent
-
+from paths import BENCHMARKS, DOCS, file_of
 
 # --- Examples and oracles ---------------------------------------------------------------------
 
@@ -757,7 +754,7 @@ def test_bad_ambient_arrays_are_named():
 
 
 def _benchmark():
-    path = ROOT / "benchmarks" / "bound_tightness.py"
+    path = BENCHMARKS / "bound_tightness.py"
     spec = importlib.util.spec_from_file_location("bound_tightness", path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -765,9 +762,9 @@ def _benchmark():
 
 
 def test_every_function_has_a_row_in_the_table_with_a_test_that_exists():
-    text = (ROOT / "docs" / "bounds.md").read_text()
+    text = (DOCS / "bounds.md").read_text()
     files = ("test_bounds.py", "test_laws.py")
-    here = "\n".join((ROOT / "tests" / name).read_text() for name in files)
+    here = "\n".join(file_of(name).read_text() for name in files)
     rows = [line for line in text.splitlines() if line.startswith("|") and "`test_" in line]
     named = {
         name for row in rows for name in re.findall(r"`((?!test_)[a-z_]+)`", row.split("|")[2])
@@ -780,7 +777,7 @@ def test_every_function_has_a_row_in_the_table_with_a_test_that_exists():
 
 
 def test_the_measured_tightness_of_one_pass_is_what_the_docs_print(paper):
-    text = (ROOT / "docs" / "bounds.md").read_text()
+    text = (DOCS / "bounds.md").read_text()
     benchmark = _benchmark()
     for bound in benchmark.one_pass_bounds(paper):
         assert benchmark.row(bound) in text

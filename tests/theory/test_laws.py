@@ -3,7 +3,6 @@
 import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ import batchlaw as bl
 from batchlaw import bounds
 from batchlaw.faces.cli import main
 from batchlaw.theory.bounds import Condition
+from paths import DOCS
 from reference import effective_batch, effective_fluctuation, influence
 
 
@@ -377,7 +377,7 @@ def _json(capsys, *arguments):
 
 
 def test_the_reports_in_the_documents_are_what_the_command_prints(capsys):
-    page = (Path(__file__).parent.parent / "docs" / "laws.md").read_text()
+    page = (DOCS / "laws.md").read_text()
     blocks = re.findall(r"```text\n\$ batchlaw (law.*?)\n(.*?)```", page, re.DOTALL)
     assert len(blocks) == 2
     for command, shown in blocks:

@@ -5,11 +5,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import torch
 
-SCRIPT = Path(__file__).with_name("torch_training.py")
+from paths import TESTS
+
+SCRIPT = TESTS / "torch_training.py"
 ALONE = [sys.executable]
 # One machine, over the loopback interface alone, on a port that is free.
 TWO_RANKS = [
