@@ -6,14 +6,15 @@ import socket
 
 import pytest
 
-from batchlaw import plots
 from batchlaw.evidence.sweep.curves import Curves, Line, curves
 from batchlaw.evidence.sweep.design import parse_design
+from batchlaw.evidence.sweep.figure import sweep_figure
 from batchlaw.evidence.sweep.tidy import columns, export, records, unit
 from batchlaw.faces.cli import main
 from batchlaw.jobs.execution import execute
 from batchlaw.jobs.store import DONE, Store
 from batchlaw.jobs.workers import worker_threads
+from batchlaw.plots import save
 from sweep_cells import root
 
 # All kinds of columns: whole and real numbers, texts, an m that may be a text, cells that fail.
@@ -234,8 +235,8 @@ def test_the_legend_of_many_lines_is_beside_them(tmp_path):
         with pytest.raises(ValueError, match="--by must have at most 48 values, root has "):
             curves(store, design, "steps", "root", "root")
         assert {store.status(cell) for cell in design.cells()} == {DONE}
-    figure = plots.sweep_figure(found)
-    plots.save(figure, tmp_path / "x.png")
+    figure = sweep_figure(found)
+    save(figure, tmp_path / "x.png")
     (legend,), (axes,) = figure.legends, figure.axes
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
     assert legend.get_window_extent().x1 <= figure.bbox.x1
@@ -253,7 +254,7 @@ def test_the_legend_of_many_lines_is_beside_them(tmp_path):
 )
 def test_axes_are_logarithmic_over_a_decade_and_where_power_laws_are_straight(x, y, scales):
     line = Line(label="", rest="", x=x, y=y, errors=[])
-    (axes,) = plots.sweep_figure(Curves("x", "y", None, "", [line], joined=True)).axes
+    (axes,) = sweep_figure(Curves("x", "y", None, "", [line], joined=True)).axes
     assert (axes.get_xscale(), axes.get_yscale()) == scales
 
 

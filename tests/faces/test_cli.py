@@ -92,7 +92,7 @@ def test_a_failure_while_writing_leaves_no_file_behind(tmp_path, monkeypatch, ca
     def broken(*_):
         raise OSError("disk full")
 
-    monkeypatch.setattr("batchlaw.plots.save", broken)
+    monkeypatch.setattr("batchlaw.evidence.paper.run.save", broken)
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 1
     assert capsys.readouterr().err == "batchlaw: disk full\n"
     assert results_in(tmp_path) == []
