@@ -204,9 +204,11 @@ def test_the_top_sample_eigenvalue_is_rarely_exceeded(paper):
 )
 def test_a_verdict_follows_the_strain_and_what_is_known_of_the_constant(kind, strains):
     for strain, verdict in strains.items():
-        assert Condition("x", 2.0 * strain, 2.0, kind=kind).verdict == verdict
-        assert Condition("x", 2.0 / strain, 2.0, at_least=True, kind=kind).verdict == verdict
-    assert Condition("x", 0.0, 1.0, at_least=True, kind=kind).verdict == "fails"
+        assert Condition("x", "x <= 2", 2.0 * strain, 2.0, kind=kind).verdict == verdict
+        assert (
+            Condition("x", "x <= 2", 2.0 / strain, 2.0, at_least=True, kind=kind).verdict == verdict
+        )
+    assert Condition("x", "x <= 2", 0.0, 1.0, at_least=True, kind=kind).verdict == "fails"
 
 
 def test_a_source_outside_the_regime_fails_and_still_has_terms():
@@ -393,8 +395,9 @@ def test_the_command_prints_the_law(capsys):
     document = _json(capsys, "--problem", "paper", "--samples", "512", "--steps", "512")
     assert document["procedure"] == "multi-pass SGD"
     assert document["rho_eff"] == pytest.approx(504 / (8 * 511))
-    failed = [row["name"] for row in document["conditions"] if row["verdict"] == "fails"]
-    assert len(failed) == 2
+    failed = [row["id"] for row in document["conditions"] if row["verdict"] == "fails"]
+    assert failed == ["largest-norm", "largest-norm-mean"]
+    assert len({row["id"] for row in document["conditions"]}) == len(document["conditions"])
     document = _json(capsys, "--batches", "oracle", "--m", "inf")
     assert not document["static"]
     assert document["bias_alone"]["limit"] == "inf"
@@ -403,12 +406,12 @@ def test_the_command_prints_the_law(capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("--rates cosine", "the laws are for rates wsd, got 'cosine'"),
+        ("--rates cosine", "must be wsd, the schedule of the laws, got 'cosine'"),
         ("--decay linear", "a law has no use for --decay"),
-        ("--batches oracle,constant", "law takes one schedule, got 'oracle,constant'"),
-        ("--problem x.csv", "problem of a law must be one of paper, power-law, truncation, sketch"),
-        ("--replacement", "replacement exists for procedure multi-pass only"),
-        ("--procedure one-pass --samples 9", "samples exists for procedure multi-pass"),
+        ("--batches oracle,constant", "must be one schedule, got 'oracle,constant'"),
+        ("--problem x.csv", "must be one of paper, power-law, truncation, sketch"),
+        ("--replacement", "multi-pass only"),
+        ("--procedure one-pass --samples 9", "multi-pass only: one pass has a"),
         ("--steps 9", "warmup must last at least one step"),
         ("--m 64.5", "m must be a whole number, got 64.5"),
     ],

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.batches.allocation import effective_batch, effective_fluctuation
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
@@ -23,7 +24,7 @@ from batchlaw.schedule.rates import wsd
 from batchlaw.theory.bounds.bound import Condition
 from batchlaw.theory.bounds.fluctuation import reuse_exponent
 from batchlaw.theory.bounds.hypotheses import (
-    Setting,
+    LawSetting,
     bias_lower_hypothesis,
     multi_pass_hypotheses,
     one_pass_hypotheses,
@@ -39,7 +40,9 @@ class Law:
     Attributes
     ----------
     procedure
-        "one-pass SGD" or "multi-pass SGD".
+        Its name: one-pass SGD or multi-pass SGD.
+    reuses
+        Whether samples are used more than once, as in multi-pass SGD.
     setting
         Exponents, sizes, rates and the problem behind the traces.
     effective
@@ -63,7 +66,8 @@ class Law:
     """
 
     procedure: str
-    setting: Setting
+    reuses: bool
+    setting: LawSetting
     effective: float
     static: bool
     terms: Mapping[str, float]
@@ -109,7 +113,7 @@ class Law:
         checks.choice("form", form, FORMS)
         terms = self.terms if form == "display" else self.appendix_terms
         if np.ndim(risk.total):
-            raise ValueError(f"risk must be of one schedule, got {np.size(risk.total)}")
+            raise InputError("risk", "must be of one schedule", f"{np.size(risk.total)}")
         parts = {name: float(getattr(risk, name)) for name in terms}
         found = {name: parts[name] / term for name, term in terms.items() if term > 0.0}
         both = terms["approximation"] + terms["bias"]
@@ -118,7 +122,7 @@ class Law:
 
     def __str__(self) -> str:
         at = self.setting
-        name, J = ("B_eff", "T") if self.procedure == "one-pass SGD" else ("rho_eff", "L")
+        name, J = ("rho_eff", "L") if self.reuses else ("B_eff", "T")
         lines = [
             f"{self.procedure}: a = {at.a:g}, b = {at.b:g}, M = {at.sketch:g}, "
             f"N = {at.samples:g}, {J} = {at.steps}, gamma = {at.peak:g}, "
@@ -192,9 +196,9 @@ def one_pass_law(
     sizes = _sizes(batches, steps)
     N = float(sizes.sum())
     if samples is not None and not math.isclose(N, checks.count("samples", samples)):
-        raise ValueError(f"batches must sum to the {samples} samples of one pass, got {N:.12g}")
+        raise InputError("batches", f"must sum to the {samples} samples of one pass", f"{N:.12g}")
     where = _problem(problem, a, b, sketch, sigma)
-    at = Setting.of(where, a, b, sketch, N, steps, peak, warmup, stable)
+    at = LawSetting.of(where, a, b, sketch, N, steps, peak, warmup, stable)
     static = bool((sizes == sizes[0]).all())
     effective = float(sizes[0])
     if not static:
@@ -206,6 +210,7 @@ def one_pass_law(
     )
     return Law(
         procedure="one-pass SGD",
+        reuses=False,
         setting=at,
         effective=effective,
         static=static,
@@ -252,7 +257,7 @@ def multi_pass_law(
     N = checks.count("samples", samples, minimum=2)
     sizes = _sizes(batches, steps, maximum=None if replacement else N)
     where = _problem(problem, a, b, sketch, sigma)
-    at = Setting.of(where, a, b, sketch, N, steps, peak, warmup, stable)
+    at = LawSetting.of(where, a, b, sketch, N, steps, peak, warmup, stable)
     static = bool((sizes == sizes[0]).all())
     # Any weights average equal factors to rho_B: one step stands for all of a static schedule.
     kappa = np.ones(1) if static else influence(at.problem, wsd(steps, peak, warmup, stable))
@@ -273,6 +278,7 @@ def multi_pass_law(
     reused = log_n**2 * at.mass ** (2.0 - reuse_exponent(a)) / N**2
     return Law(
         procedure="multi-pass SGD",
+        reuses=True,
         setting=at,
         effective=effective,
         static=static,
@@ -288,7 +294,7 @@ def _sizes(batches: ArrayLike, steps: int, maximum: int | None = None) -> FloatA
     steps = checks.count("steps", steps, minimum=3)
     sizes = checks.batches(batches, steps, whole=False, maximum=maximum)
     if sizes.shape[0] != 1:
-        raise ValueError(f"batches must be one number or one schedule, got {sizes.shape[0]}")
+        raise InputError("batches", "must be one number or one schedule", f"{sizes.shape[0]}")
     return np.asarray(sizes[0], dtype=np.float64)
 
 
@@ -299,20 +305,20 @@ def _problem(
         noise = 1.0 if sigma is None else sigma
         return Problem.power_law_nodes(a, b, sketch, kind="sketch", sigma=noise)
     if sigma is not None:
-        raise ValueError("sigma comes with the problem, give one or the other")
+        raise InputError("sigma", "comes with the problem, give one or the other")
     many = float(problem.multiplicity.sum())
     if not math.isinf(sketch) and not math.isclose(many, sketch, rel_tol=1e-6):
-        raise ValueError(f"sketch must be the problem's {many:g} directions, got {sketch:g}")
+        raise InputError("sketch", f"must be the problem's {many:g} directions", f"{sketch:g}")
     return problem
 
 
-def _biases(at: Setting) -> tuple[float, float]:
+def _biases(at: LawSetting) -> tuple[float, float]:
     """(gamma J)^((1-b)/a) of the display, and min{M, A^(1/a)}^(1-b) of the appendix."""
     reached = min(at.sketch, at.mass ** (1.0 / at.a))
     return at.learning ** ((1.0 - at.b) / at.a), reached ** (1.0 - at.b)
 
 
-def _kernels(at: Setting, sketch: float) -> tuple[float, float]:
+def _kernels(at: LawSetting, sketch: float) -> tuple[float, float]:
     """min{M, memory^(1/a)} over the memory's steps: of the display, and of the appendix."""
     display, appendix = (
         min(sketch, memory ** (1.0 / at.a)) / (memory / at.peak)

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from cyclopts import Parameter
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.version import __version__
 from batchlaw.design.choices import refuse
 from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions, Whole
@@ -67,11 +68,15 @@ def law(
     """
     reuse = procedure == "multi-pass" or (procedure is None and samples is not None)
     if not reuse and samples is not None:
-        raise ValueError("samples exists for procedure multi-pass; one pass has a budget")
+        raise InputError(
+            "samples",
+            f"exists for {arg('procedure')} multi-pass only",
+            hint=f"one pass has a {arg('budget')}",
+        )
     if not reuse and replacement:
-        raise ValueError("replacement exists for procedure multi-pass only")
+        raise InputError("replacement", f"exists for {arg('procedure')} multi-pass only")
     if "," in batches.batches:
-        raise ValueError(f"law takes one schedule, got {batches.batches!r}")
+        raise InputError("batches", "must be one schedule", repr(batches.batches))
     a, b, sketch, at = law_problem(problem)
     setting = wsd_setting(rates)
     N = 512 if samples is None else checks.count("samples", samples, minimum=2)
@@ -93,8 +98,7 @@ def law_problem(options: ProblemOptions) -> tuple[float, float, float, Problem]:
     """a, b, M and the problem: a law needs exponents, which a file of eigenvalues lacks."""
     kind = options.problem or "sketch"
     known = ("paper", "power-law", *KINDS)
-    if kind not in known:
-        raise ValueError(f"problem of a law must be one of {', '.join(known)}, got {kind!r}")
+    checks.choice("problem", kind, known)
     a, b = (2.0 if options.a is None else options.a), (1.5 if options.b is None else options.b)
     return a, b, 64.0 if options.m is None else options.m, replace(options, problem=kind).build()
 
@@ -102,7 +106,7 @@ def law_problem(options: ProblemOptions) -> tuple[float, float, float, Problem]:
 def wsd_setting(options: RateOptions) -> dict[str, Any]:
     """steps, peak, warmup and stable of the paper's WSD schedule, the only one in its laws."""
     if options.rates != "wsd":
-        raise ValueError(f"the laws are for rates wsd, got {options.rates!r}")
+        raise InputError("rates", "must be wsd, the schedule of the laws", repr(options.rates))
     refuse(options, "a law", "decay")
     warmup, stable = options.phases
     return {
@@ -115,7 +119,7 @@ def wsd_setting(options: RateOptions) -> dict[str, Any]:
 
 def _document(found: Law, chosen: Mapping[str, Any]) -> dict[str, Any]:
     at = found.setting
-    name = "b_eff" if found.procedure == "one-pass SGD" else "rho_eff"
+    name = "rho_eff" if found.reuses else "b_eff"
     return {
         "procedure": found.procedure,
         "samples": at.samples,

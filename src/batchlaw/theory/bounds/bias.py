@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.model.problem import Problem
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bound import Bound, Condition
 from batchlaw.theory.bounds.schedule import contraction
 from batchlaw.theory.bounds.sketch import Ambient, head_conditions, with_target
@@ -192,8 +193,8 @@ def gd_bias_order(
         constant_explicit=False,
         conditions=(
             *explicit.conditions,
-            Condition("k <= M/3", k, ambient.size / 3),
-            Condition("effective dimension at 1/A <= N/4", dimension, N / 4),
+            Condition("head-size", "k <= M/3", k, ambient.size / 3),
+            Condition("effective-dimension", "effective dimension at 1/A <= N/4", dimension, N / 4),
         ),
     )
 
@@ -270,7 +271,9 @@ def stacked(features: ArrayLike, size: int) -> FloatArray:
     data = np.asarray(features, dtype=np.float64)
     data = data[None] if data.ndim == 2 else data
     if data.ndim != 3 or data.shape[2] != size or not data.size:
-        raise ValueError(f"features must be (N, {size}) or (R, N, {size}), got {data.shape}")
+        raise InputError(
+            "features", f"must be (N, {size}) or (R, N, {size})", f"shape {data.shape}"
+        )
     return data
 
 

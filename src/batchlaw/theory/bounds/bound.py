@@ -31,6 +31,8 @@ class Condition:
 
     Attributes
     ----------
+    id
+        What it is about, in a word or a few with hyphens: unique among the conditions of a bound.
     name
         The inequality in words, as the paper states it.
     measured, limit
@@ -43,6 +45,7 @@ class Condition:
         small enough, or >~; ``limit`` has 1 for it) or "order" (~ or <~, any constant does).
     """
 
+    id: str
     name: str
     measured: float
     limit: float

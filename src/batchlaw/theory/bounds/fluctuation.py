@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.batches.allocation import fluctuation_factors
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
@@ -138,7 +139,11 @@ def conditional_fluctuation(
         g = conditions[0].measured
         worst = float(np.max(batch_covariance(problem, dataset, rates).value))
         upper = lower + _feedback(g) * worst * kernel
-        conditions = (Condition("gamma max ||z_i||^2 < 2", g, math.nextafter(2.0, 0.0)),)
+        conditions = (
+            Condition(
+                "largest-norm-contraction", "gamma max ||z_i||^2 < 2", g, math.nextafter(2.0, 0.0)
+            ),
+        )
     else:
         if form == "printed":
             ridge = 1.0 / float(run.rates.sum())
@@ -195,7 +200,9 @@ def expected_fluctuation(
         (1.0 + _feedback(g)) * (problem.noise_variance + worst) * kernel,
         conditions=(
             *beta.conditions,
-            Condition("gamma max ||z_i||^2 < 2", g, math.nextafter(2.0, 0.0)),
+            Condition(
+                "largest-norm-contraction", "gamma max ||z_i||^2 < 2", g, math.nextafter(2.0, 0.0)
+            ),
         ),
     )
 
@@ -298,7 +305,11 @@ def reuse_exponent(a: float, epsilon: float | None = None) -> float:
 def data_conditions(features: ArrayLike, rates: ArrayLike) -> tuple[Condition, ...]:
     """gamma max_i ||z_i||^2 <= 1/8, the hypothesis of appendices I and J."""
     largest = EmpiricalSpectrum.of(features).largest_norm
-    return (Condition("gamma max ||z_i||^2 <= 1/8", float(np.max(rates)) * largest, 0.125),)
+    return (
+        Condition(
+            "largest-norm", "gamma max ||z_i||^2 <= 1/8", float(np.max(rates)) * largest, 0.125
+        ),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -345,8 +356,8 @@ class _Run:
 
 def _check_width(problem: Problem, features: FloatArray) -> None:
     if features.shape[1] != problem.eigenvalues.size:
-        raise ValueError(
-            f"dataset must have {problem.eigenvalues.size} features, got {features.shape[1]}"
+        raise InputError(
+            "dataset", f"must have {problem.eigenvalues.size} features", f"{features.shape[1]}"
         )
 
 
@@ -358,5 +369,5 @@ def _feedback(g: float) -> float:
 def _factors(batches: ArrayLike, run: _Run, replacement: bool) -> FloatArray:
     rho = fluctuation_factors(batches, run.rates.size, run.labels.size, replacement=replacement)
     if rho.shape[0] != 1:
-        raise ValueError(f"batches must be one schedule, got {rho.shape[0]}")
+        raise InputError("batches", "must be one schedule", f"{rho.shape[0]}")
     return np.asarray(rho[0], dtype=np.float64)

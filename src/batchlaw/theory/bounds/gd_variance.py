@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.theory.bounds.bias import effective_dimension, replacement_norm, stacked
 from batchlaw.theory.bounds.bound import Bound, Condition
 from batchlaw.theory.bounds.schedule import contraction
@@ -86,7 +87,7 @@ def gd_variance_order(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayL
         constant_explicit=False,
         conditions=(
             *exact.conditions,
-            Condition("effective dimension at 1/A <= N/4", dimension, N / 4),
+            Condition("effective-dimension", "effective dimension at 1/A <= N/4", dimension, N / 4),
         ),
     )
 
@@ -182,9 +183,9 @@ def regularity(
     largest = float(np.einsum("ij,ij->i", data[0], data[0]).max())
     return (
         _dimension(mu, 1.0 / (peak * gamma.size), N, 0.25),
-        Condition("gamma max ||z_i||^2 <= 1/8", peak * largest, 0.125),
+        Condition("largest-norm", "gamma max ||z_i||^2 <= 1/8", peak * largest, 0.125),
         contraction(peak * top),
-        Condition("A log N <= N", float(gamma.sum()) * math.log(N), N),
+        Condition("mass-below-samples", "A log N <= N", float(gamma.sum()) * math.log(N), N),
     )
 
 
@@ -208,7 +209,7 @@ def _inputs(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     if (np.diff(mu) > 0.0).any():
-        raise ValueError("eigenvalues of Sigma must be non-increasing")
+        raise InputError("eigenvalues", "must be non-increasing", subject="eigenvalues of Sigma")
     return mu, checks.vector("rates", rates), stacked(features, mu.size)
 
 
@@ -235,4 +236,6 @@ def _relative(mu: FloatArray, Z: FloatArray, ridge: float) -> FloatArray:
 
 def _dimension(mu: FloatArray, ridge: float, samples: int, share: float) -> Condition:
     measured = effective_dimension(mu, ridge)
-    return Condition(f"effective dimension <= {share:g} N", measured, share * samples)
+    return Condition(
+        "effective-dimension", f"effective dimension <= {share:g} N", measured, share * samples
+    )

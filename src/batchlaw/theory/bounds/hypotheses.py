@@ -25,7 +25,7 @@ FAILURE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
-class Setting:
+class LawSetting:
     """What the theorems are about: a power law, a sketch, and a WSD run over it.
 
     Attributes
@@ -65,7 +65,7 @@ class Setting:
         peak: float,
         warmup: float | int,
         stable: float | int,
-    ) -> Setting:
+    ) -> LawSetting:
         ends = wsd_phases(steps, warmup, stable)
         mass = float(wsd(steps, peak, warmup, stable).sum())
         return cls(a, b, sketch, samples, int(steps), float(peak), *ends, mass, problem)
@@ -91,7 +91,7 @@ class Setting:
         return self.peak * self.tau
 
 
-def one_pass_hypotheses(at: Setting, smallest_batch: float) -> tuple[Condition, ...]:
+def one_pass_hypotheses(at: LawSetting, smallest_batch: float) -> tuple[Condition, ...]:
     """What the one-pass theorem and its proof (H.2 to H.5) ask for.
 
     The theorem's gamma <= c is what its proof makes of it: 3 gamma tr(Sigma) <= 1/4 (H.2), and
@@ -99,32 +99,44 @@ def one_pass_hypotheses(at: Setting, smallest_batch: float) -> tuple[Condition, 
     """
     return (
         *_common(at, "T"),
-        Condition("gamma <= c: 3 gamma tr(Sigma) <= 1/4", at.peak * ALPHA * at.problem.trace, 0.25),
+        Condition(
+            "rate", "gamma <= c: 3 gamma tr(Sigma) <= 1/4", at.peak * ALPHA * at.problem.trace, 0.25
+        ),
         contraction(at.peak * float(at.problem.eigenvalues[0])),
-        Condition("B_t >= 1", smallest_batch, 1.0, at_least=True, kind="sharp"),
+        Condition("smallest-batch", "B_t >= 1", smallest_batch, 1.0, at_least=True, kind="sharp"),
     )
 
 
-def multi_pass_hypotheses(at: Setting) -> tuple[Condition, ...]:
+def multi_pass_hypotheses(at: LawSetting) -> tuple[Condition, ...]:
     """What the multi-pass theorem asks for, and what lemma A.9 derives from it."""
     log_n = math.log(at.samples)
     head = at.learning ** (1.0 / at.a)
     return (
         *_common(at, "L"),
-        Condition("gamma log N <= c", at.peak * log_n, 1.0, kind="small"),
-        Condition("(gamma L)^(1/a) <= c1 M", head, at.sketch, kind="small"),
-        Condition("gamma L log N <= c1 N", at.learning * log_n, at.samples, kind="small"),
-        Condition("A_L log N <= c0 N", at.mass * log_n, at.samples, kind="small"),
+        Condition("rate-log-samples", "gamma log N <= c", at.peak * log_n, 1.0, kind="small"),
+        Condition("learned-directions", "(gamma L)^(1/a) <= c1 M", head, at.sketch, kind="small"),
+        Condition(
+            "learning-below-samples",
+            "gamma L log N <= c1 N",
+            at.learning * log_n,
+            at.samples,
+            kind="small",
+        ),
+        Condition(
+            "mass-below-samples", "A_L log N <= c0 N", at.mass * log_n, at.samples, kind="small"
+        ),
         *_regularity(at),
     )
 
 
-def bias_lower_hypothesis(at: Setting) -> Condition:
+def bias_lower_hypothesis(at: LawSetting) -> Condition:
     """A^(1/a) <= M/c1 (lemma batch-bias-source, G): where the bias alone has a lower bound.
 
     Beyond it only Approx + Bias is of the stated order, so it is no hypothesis of the theorem.
     """
-    return Condition("A^(1/a) <= M/c1", at.mass ** (1.0 / at.a), at.sketch, kind="small")
+    return Condition(
+        "bias-lower-bound", "A^(1/a) <= M/c1", at.mass ** (1.0 / at.a), at.sketch, kind="small"
+    )
 
 
 def expected_largest_norm(problem: Problem, samples: float) -> float:
@@ -163,47 +175,61 @@ def top_sample_eigenvalue(problem: Problem, samples: float, failure: float = FAI
     return (root + math.sqrt(2.0 * top * math.log(1.0 / failure) / samples)) ** 2
 
 
-def _common(at: Setting, J: str) -> tuple[Condition, ...]:
+def _common(at: LawSetting, J: str) -> tuple[Condition, ...]:
     """Exponents, noise, horizons and phases, for both procedures."""
     sigma2 = at.problem.irreducible
     stable = (at.stable_end - at.warmup_end) / at.steps
     decay = (at.steps - at.stable_end) / at.steps
     return (
-        Condition("b < a + 1", at.b, math.nextafter(at.a + 1.0, 0.0), kind="sharp"),
-        Condition("sigma^2 ~ 1", _distance(np.array(sigma2)), 1.0, kind="order"),
-        Condition("mu_j ~ j^-a", _power_law_distance(at.problem, at.a), 1.0, kind="order"),
-        Condition(f"gamma {J}/log {J} >~ 1", at.memory, 1.0, at_least=True, kind="small"),
-        Condition("A_d = gamma tau_d >~ 1", at.decay_mass, 1.0, at_least=True, kind="small"),
-        Condition(f"stable phase/{J} >= c_s", stable, 1.0, at_least=True, kind="order"),
-        Condition(f"decay phase/{J} >= c_d", decay, 1.0, at_least=True, kind="order"),
+        Condition(
+            "source-exponent", "b < a + 1", at.b, math.nextafter(at.a + 1.0, 0.0), kind="sharp"
+        ),
+        Condition("label-noise", "sigma^2 ~ 1", _distance(np.array(sigma2)), 1.0, kind="order"),
+        Condition(
+            "spectrum", "mu_j ~ j^-a", _power_law_distance(at.problem, at.a), 1.0, kind="order"
+        ),
+        Condition("memory", f"gamma {J}/log {J} >~ 1", at.memory, 1.0, at_least=True, kind="small"),
+        Condition(
+            "decay-mass", "A_d = gamma tau_d >~ 1", at.decay_mass, 1.0, at_least=True, kind="small"
+        ),
+        Condition(
+            "stable-phase", f"stable phase/{J} >= c_s", stable, 1.0, at_least=True, kind="order"
+        ),
+        Condition(
+            "decay-phase", f"decay phase/{J} >= c_d", decay, 1.0, at_least=True, kind="order"
+        ),
     )
 
 
-def _regularity(at: Setting) -> tuple[Condition, ...]:
+def _regularity(at: LawSetting) -> tuple[Condition, ...]:
     """Lemma app-derived-multipass-regularity (A.9), and empirical contraction."""
     problem, N = at.problem, at.samples
     mu, many = problem.eigenvalues, problem.multiplicity
     share = f"with probability {1.0 - FAILURE:g}"
     return (
-        Condition("tr(Sigma) ~ 1", _distance(np.array(problem.trace)), 1.0, kind="order"),
-        Condition("tr(Sigma^2) <~ 1", float(many @ mu**2), 1.0, kind="order"),
-        Condition("gamma tr(Sigma) <= c", at.peak * problem.trace, 1.0, kind="small"),
+        Condition("trace", "tr(Sigma) ~ 1", _distance(np.array(problem.trace)), 1.0, kind="order"),
+        Condition("trace-of-square", "tr(Sigma^2) <~ 1", float(many @ mu**2), 1.0, kind="order"),
+        Condition("rate-trace", "gamma tr(Sigma) <= c", at.peak * problem.trace, 1.0, kind="small"),
         Condition(
+            "effective-dimension",
             "effective dimension at 1/(gamma L) <= N/4",
             effective_dimension(mu, 1.0 / at.learning, many),
             N / 4.0,
         ),
         Condition(
+            "largest-norm",
             f"gamma max ||z_i||^2 <= 1/8, {share}",
             at.peak * norm_ceiling(mu, many, N, FAILURE),
             0.125,
         ),
         Condition(
+            "largest-norm-mean",
             "gamma max ||z_i||^2 <= 1/8, in the mean",
             at.peak * expected_largest_norm(problem, N),
             0.125,
         ),
         Condition(
+            "sample-contraction",
             f"gamma mu_1(Sigma_hat) <= c0 < 1, {share}",
             at.peak * top_sample_eigenvalue(problem, N),
             math.nextafter(1.0, 0.0),

@@ -14,8 +14,9 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.influences.weights import influence
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bias import effective_dimension
 from batchlaw.theory.bounds.bound import Bound, Condition
 from batchlaw.theory.bounds.schedule import contraction
@@ -37,7 +38,7 @@ class EmpiricalSpectrum:
         """Diagonalise Z'Z/N."""
         Z = np.asarray(features, dtype=np.float64)
         if Z.ndim != 2 or not Z.size or not np.isfinite(Z).all():
-            raise ValueError(f"features must be a finite (N, M) array, got shape {Z.shape}")
+            raise InputError("features", "must be a finite (N, M) array", f"shape {Z.shape}")
         nu, basis = np.linalg.eigh(Z.T @ Z / Z.shape[0])
         basis = np.ascontiguousarray(basis[:, ::-1])
         return cls(np.maximum(nu[::-1], 0.0), basis, Z @ basis)
@@ -99,8 +100,8 @@ def kernel_comparison(
         influence(mu, gamma),
         constant_explicit=False,
         conditions=(
-            Condition("A <= N^a", mass, float(N) ** a),
-            Condition("A^(1/a) <= M", mass ** (1.0 / a), mu.size),
+            Condition("mass-below-spectrum", "A <= N^a", mass, float(N) ** a),
+            Condition("learned-directions", "A^(1/a) <= M", mass ** (1.0 / a), mu.size),
         ),
     )
 
@@ -123,10 +124,15 @@ def cross_kernel_comparison(
         math.inf,
         constant_explicit=False,
         conditions=(
-            Condition("A >= 1", mass, 1.0, at_least=True),
-            Condition("A^(1/a) <= M", mass ** (1.0 / a), mu.size),
-            Condition("A log N <= N", mass * math.log(N), N),
-            Condition("effective dimension <= N/20", effective_dimension(mu, 1.0 / mass), N / 20),
+            Condition("mass", "A >= 1", mass, 1.0, at_least=True),
+            Condition("learned-directions", "A^(1/a) <= M", mass ** (1.0 / a), mu.size),
+            Condition("mass-below-samples", "A log N <= N", mass * math.log(N), N),
+            Condition(
+                "effective-dimension",
+                "effective dimension <= N/20",
+                effective_dimension(mu, 1.0 / mass),
+                N / 20,
+            ),
             contraction(float(gamma.max()) * top),
         ),
     )

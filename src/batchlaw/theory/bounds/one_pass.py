@@ -18,7 +18,7 @@ from batchlaw.batches.allocation import effective_batch
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bound import Bound, Condition, Number
 
 # Fourth-moment constant of a Gaussian design (lemma aux-sketch-moment).
@@ -182,7 +182,7 @@ def stability(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> tuple[C
     """gamma alpha tr(Sigma) <= 1/4, and no batch below one sample: the hypotheses of appendix H."""
     measured = float(np.max(rates)) * ALPHA * problem.trace
     return (
-        Condition("gamma alpha tr(Sigma) <= 1/4", measured, 0.25),
+        Condition("rate", "gamma alpha tr(Sigma) <= 1/4", measured, 0.25),
         _whole_samples(batches),
     )
 
@@ -192,13 +192,18 @@ def _sharp_stability(
 ) -> tuple[Condition, ...]:
     measured = float(np.max(rates)) * (problem.trace + 2.0 * float(problem.eigenvalues[0]))
     return (
-        Condition("gamma (tr(Sigma) + 2 mu_1) < 2", measured, math.nextafter(2.0, 0.0)),
+        Condition(
+            "second-moment-contraction",
+            "gamma (tr(Sigma) + 2 mu_1) < 2",
+            measured,
+            math.nextafter(2.0, 0.0),
+        ),
         _whole_samples(batches),
     )
 
 
 def _whole_samples(batches: ArrayLike) -> Condition:
-    return Condition("B_t >= 1", float(np.min(batches)), 1.0, at_least=True)
+    return Condition("smallest-batch", "B_t >= 1", float(np.min(batches)), 1.0, at_least=True)
 
 
 def _known(part: Number | None) -> Number:

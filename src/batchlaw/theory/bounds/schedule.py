@@ -15,7 +15,7 @@ from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw.influences.weights import influence
 from batchlaw.schedule.rates import wsd, wsd_phases
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bound import Bound, Condition
 
 
@@ -101,7 +101,12 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
         constant_explicit=False,
         conditions=(
             contraction(float(gamma.max() * mu.max())),
-            Condition("(1 + R_1)^(1/a) <= M", float((1.0 + after[0]) ** (1.0 / a)), mu.size),
+            Condition(
+                "learned-directions",
+                "(1 + R_1)^(1/a) <= M",
+                float((1.0 + after[0]) ** (1.0 / a)),
+                mu.size,
+            ),
         ),
     )
 
@@ -158,7 +163,7 @@ def power_law_kernel_mass(
 
 def contraction(measured: float) -> Condition:
     """gamma mu_1 < 1: no direction changes sign (the paper's c0)."""
-    return Condition("gamma mu_1 <= c0 < 1", measured, math.nextafter(1.0, 0.0))
+    return Condition("contraction", "gamma mu_1 <= c0 < 1", measured, math.nextafter(1.0, 0.0))
 
 
 def remaining_mass(rates: FloatArray) -> FloatArray:
@@ -172,4 +177,4 @@ def decay_time(steps: int, stable_end: int) -> float:
 
 
 def _kernel_conditions(decay_mass: float, c0: float) -> tuple[Condition, ...]:
-    return (Condition("A_d >= 1", decay_mass, 1.0, at_least=True), contraction(c0))
+    return (Condition("decay-mass", "A_d >= 1", decay_mass, 1.0, at_least=True), contraction(c0))

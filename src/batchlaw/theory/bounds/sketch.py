@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.theory.bounds.bound import Bound, Condition
 
 
@@ -42,11 +43,11 @@ class Ambient:
         lam = checks.vector("eigenvalues", eigenvalues, positive=True)
         S = np.ascontiguousarray(sketch, dtype=np.float64)
         if S.ndim != 2 or S.shape[1] != lam.size or S.shape[0] > lam.size:
-            raise ValueError(
-                f"sketch must be (M, {lam.size}) with M at most {lam.size}, got shape {S.shape}"
+            raise InputError(
+                "sketch", f"must be (M, {lam.size}) with M at most {lam.size}", f"shape {S.shape}"
             )
         if (np.diff(lam) > 0.0).any():
-            raise ValueError("eigenvalues of H must be non-increasing")
+            raise InputError("eigenvalues", "must be non-increasing", subject="eigenvalues of H")
         return cls(lam, S, (S * lam) @ S.T)
 
     @property
@@ -65,7 +66,9 @@ class Ambient:
 
     def rank_condition(self, k: int) -> Condition:
         """rank(H) >= k + M, so that A_k is invertible."""
-        return Condition("rank(H) >= k + M", self.eigenvalues.size, k + self.size, at_least=True)
+        return Condition(
+            "rank", "rank(H) >= k + M", self.eigenvalues.size, k + self.size, at_least=True
+        )
 
     def tail_ratio(self, k: int) -> float:
         """mu_{M/2}(A_k) / mu_M(A_k), infinite where A_k is singular."""
@@ -132,7 +135,10 @@ def approximation_spectral(
         float(signal.sum() - u @ ambient.covariance @ u),
         float(signal[k:].sum()) + tail_scale(ambient, k) * float(w[:k] @ w[:k]),
         constant_explicit=False,
-        conditions=(ambient.rank_condition(k), Condition("k <= M/2", k, ambient.size / 2)),
+        conditions=(
+            ambient.rank_condition(k),
+            Condition("head-size", "k <= M/2", k, ambient.size / 2),
+        ),
     )
 
 
@@ -146,7 +152,7 @@ def expected_approximation(
     """
     ambient, energy = with_target(eigenvalues, sketch, energies)
     if (energy < 0.0).any():
-        raise ValueError("energies must be >= 0: they are the means of w_i^2")
+        raise InputError("energies", "must be >= 0", hint="they are the means of w_i^2")
     k = ambient.size // 2 if head is None else head
     signal = ambient.eigenvalues * energy
     explained = np.linalg.solve(ambient.covariance, ambient.prior_covariance(energy))
@@ -173,7 +179,7 @@ def approximation_order(eigenvalues: ArrayLike, sketch: ArrayLike, b: float) -> 
         exact.value,
         order,
         constant_explicit=False,
-        conditions=(Condition("b > 1", b, 1.0, at_least=True),),
+        conditions=(Condition("source-exponent", "b > 1", b, 1.0, at_least=True),),
     )
 
 
@@ -218,7 +224,7 @@ def head_concentration(
         float(np.abs(spectrum / lam - 1.0).max()),
         share if as_printed else math.sqrt(share) + share,
         constant_explicit=False,
-        conditions=(Condition("k <= M", head, ambient.size),),
+        conditions=(Condition("head-size", "k <= M", head, ambient.size),),
     )
 
 
@@ -243,7 +249,7 @@ def head_tail_comparison(
         np.abs(mu - lam[:M] - float(tail.sum()) / M),
         share * lam[:M] + rest,
         constant_explicit=False,
-        conditions=(Condition("k <= M", head, M),),
+        conditions=(Condition("head-size", "k <= M", head, M),),
     )
 
 
@@ -300,7 +306,7 @@ def tail_spectral_ratio(eigenvalues: ArrayLike, sketch: ArrayLike, head: int) ->
 
 def head_conditions(ambient: Ambient, k: int) -> tuple[Condition, ...]:
     """k <= M/3 and rank(H) >= k + M."""
-    return (Condition("k <= M/3", k, ambient.size / 3), ambient.rank_condition(k))
+    return (Condition("head-size", "k <= M/3", k, ambient.size / 3), ambient.rank_condition(k))
 
 
 def tail_scale(ambient: Ambient, k: int) -> float:
@@ -328,7 +334,7 @@ def with_target(
     ambient = Ambient.of(eigenvalues, sketch)
     w = np.ascontiguousarray(target, dtype=np.float64)
     if w.shape != ambient.eigenvalues.shape or not np.isfinite(w).all():
-        raise ValueError(
-            f"target must have {ambient.eigenvalues.size} finite entries, got shape {w.shape}"
+        raise InputError(
+            "target", f"must have {ambient.eigenvalues.size} finite entries", f"shape {w.shape}"
         )
     return ambient, w
