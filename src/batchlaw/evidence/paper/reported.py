@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from batchlaw.evidence.paper.comparison import Comparison
-from batchlaw.evidence.paper.experiment import Setting
+from batchlaw.evidence.paper.experiment import Experiment
 from batchlaw.evidence.paper.profile import Profile
 
 # Section 4, experiment 3: (procedure, schedule) -> (predicted, measured) ratio to constant.
@@ -52,12 +52,14 @@ class Figure:
     agrees: bool | None
 
 
-def figures(setting: Setting, comparisons: list[Comparison], profile: Profile) -> list[Figure]:
+def figures(
+    experiment: Experiment, comparisons: list[Comparison], profile: Profile
+) -> list[Figure]:
     """The paper's figures where the setting is the paper's, and the exact ones always."""
     rows = []
-    if not setting.differs_from_paper():
-        rows += _predicted(comparisons) + _profile(profile) + _measured(setting, comparisons)
-    return rows + _exact(setting, comparisons)
+    if not experiment.differs_from_paper():
+        rows += _predicted(comparisons) + _profile(profile) + _measured(experiment, comparisons)
+    return rows + _exact(experiment, comparisons)
 
 
 def _predicted(comparisons: list[Comparison]) -> list[Figure]:
@@ -88,27 +90,27 @@ def _profile(profile: Profile) -> list[Figure]:
     ]
 
 
-def _measured(setting: Setting, comparisons: list[Comparison]) -> list[Figure]:
+def _measured(experiment: Experiment, comparisons: list[Comparison]) -> list[Figure]:
     """Two Monte Carlo runs: the paper's error is ours, scaled to its 300 repetitions."""
     rows = []
     for c in comparisons:
         if (c.procedure, c.schedule) in RATIOS:
             paper = RATIOS[c.procedure, c.schedule][1]
-            joint = c.measured_ratio_se * math.sqrt(1.0 + setting.reps / PAPER_REPETITIONS)
-            rows.append(_distance(setting, "paper", paper, c, joint))
+            joint = c.measured_ratio_se * math.sqrt(1.0 + experiment.reps / PAPER_REPETITIONS)
+            rows.append(_distance(experiment, "paper", paper, c, joint))
     return rows
 
 
-def _exact(setting: Setting, comparisons: list[Comparison]) -> list[Figure]:
+def _exact(experiment: Experiment, comparisons: list[Comparison]) -> list[Figure]:
     return [
-        _distance(setting, EXACT[c.procedure], c.exact_ratio, c, c.measured_ratio_se)
+        _distance(experiment, EXACT[c.procedure], c.exact_ratio, c, c.measured_ratio_se)
         for c in comparisons
         if c.schedule != "constant"
     ]
 
 
 def _distance(
-    setting: Setting, source: str, reference: float, c: Comparison, joint_error: float
+    experiment: Experiment, source: str, reference: float, c: Comparison, joint_error: float
 ) -> Figure:
     apart = abs(c.measured_ratio - reference)
     # Two schedules may round to the same batches: then the ratio is 1 without error.
@@ -120,7 +122,7 @@ def _distance(
         c.measured_ratio,
         c.measured_ratio_se,
         distance,
-        distance <= LIMIT if setting.reps >= ENOUGH else None,
+        distance <= LIMIT if experiment.reps >= ENOUGH else None,
     )
 
 

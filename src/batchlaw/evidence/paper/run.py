@@ -15,7 +15,7 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.evidence.paper import multi_pass_sweep, one_pass_sweep
 from batchlaw.evidence.paper.comparison import Comparison, compare
-from batchlaw.evidence.paper.experiment import Setting
+from batchlaw.evidence.paper.experiment import Experiment
 from batchlaw.evidence.paper.figure import paper_figure
 from batchlaw.evidence.paper.multi_pass_sweep import MultiPassSweep
 from batchlaw.evidence.paper.one_pass_sweep import OnePassSweep
@@ -38,7 +38,7 @@ COMPUTE = {
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    setting: Setting
+    experiment: Experiment
     problem: Problem
     one_pass: OnePassSweep
     multi_pass: MultiPassSweep
@@ -51,23 +51,23 @@ class Results:
 class Prepared:
     """All but the measurements: what can't be run is refused before anything is written."""
 
-    setting: Setting
+    experiment: Experiment
     problem: Problem
     one_pass: Sweep
     multi_pass: Sweep
     cells: list[Cell]
 
 
-def prepare(setting: Setting) -> Prepared:
+def prepare(experiment: Experiment) -> Prepared:
     """Draw the instance, and lay out the sweeps and their cells."""
-    problem = setting.problem()
+    problem = experiment.problem()
     return Prepared(
-        setting,
+        experiment,
         problem,
-        one_pass_sweep.build(setting, problem),
-        multi_pass_sweep.build(setting, problem),
+        one_pass_sweep.build(experiment, problem),
+        multi_pass_sweep.build(experiment, problem),
         # The longer ones first, so that no worker is left with one at the end.
-        [*multi_pass_sweep.cells(setting), *one_pass_sweep.cells(setting)],
+        [*multi_pass_sweep.cells(experiment), *one_pass_sweep.cells(experiment)],
     )
 
 
@@ -84,17 +84,17 @@ def run(
     advance: Callable[[int], None] | None = None,
 ) -> Results:
     """Measure what the store does not have, and put all together; writes no other file."""
-    setting, problem, cells = prepared.setting, prepared.problem, prepared.cells
+    experiment, problem, cells = prepared.experiment, prepared.problem, prepared.cells
     execute(store, cells, run_cell, workers, advance=advance, retry_failed=True, largest=1)
     found = {name: _results(store, cells, name) for name in COMPUTE}
     one_pass = one_pass_sweep.collect(problem, prepared.one_pass, found[one_pass_sweep.NAME])
     multi_pass = multi_pass_sweep.collect(
-        setting, problem, prepared.multi_pass, found[multi_pass_sweep.NAME]
+        experiment, problem, prepared.multi_pass, found[multi_pass_sweep.NAME]
     )
-    comparisons = compare(setting, one_pass, multi_pass)
-    shape = profile(setting, multi_pass)
-    table = figures(setting, comparisons, shape)
-    return Results(setting, problem, one_pass, multi_pass, comparisons, shape, table)
+    comparisons = compare(experiment, one_pass, multi_pass)
+    shape = profile(experiment, multi_pass)
+    table = figures(experiment, comparisons, shape)
+    return Results(experiment, problem, one_pass, multi_pass, comparisons, shape, table)
 
 
 def _results(store: Store, cells: Sequence[Cell], sweep: str) -> list[dict[str, Any]]:
@@ -133,9 +133,9 @@ def summary(results: Results) -> dict[str, object]:
     """The run in one object: what was set, what came out, with which versions."""
     problem = results.problem
     return {
-        "setting": dataclasses.asdict(results.setting)
-        | {"grad_budget": results.setting.reuse_budget},
-        "differs_from_paper": results.setting.differs_from_paper(),
+        "setting": dataclasses.asdict(results.experiment)
+        | {"grad_budget": results.experiment.reuse_budget},
+        "differs_from_paper": results.experiment.differs_from_paper(),
         "problem": {
             "largest_eigenvalue": problem.eigenvalues[0],
             "smallest_eigenvalue": problem.eigenvalues[-1],

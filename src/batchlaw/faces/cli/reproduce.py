@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from cyclopts import Parameter, Token
+from cyclopts import CoercionError, Parameter, Token
 
 from batchlaw._base import checks
 from batchlaw._base.files import OutputDirectory
-from batchlaw.evidence.paper.experiment import GRAD_BUDGETS, ONE_PASS_N, Setting
+from batchlaw.evidence.paper.experiment import GRAD_BUDGETS, ONE_PASS_N, Experiment
 from batchlaw.evidence.paper.reported import ENOUGH, LIMIT, PAPER_REPETITIONS, Figure
 from batchlaw.evidence.paper.run import FIGURE, Results, prepare, run, write
 from batchlaw.faces.cli.inputs import Whole
@@ -25,14 +25,13 @@ STORE = "paper.sqlite"
 def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
     """96,128,...: whole numbers with commas between them."""
     if len(tokens) > 1:
-        raise ValueError("it must be given once, its numbers separated by commas")
+        raise CoercionError(msg="it must be given once, its numbers separated by commas")
     (token,) = tokens
     try:
         return tuple(int(part) for part in token.value.split(","))
     except ValueError:
-        raise ValueError(
-            f"it must be whole numbers separated by commas, got {token.value!r}"
-        ) from None
+        message = f"it must be whole numbers separated by commas, got {token.value!r}"
+        raise CoercionError(msg=message, token=token) from None
 
 
 Budgets = Annotated[
@@ -49,17 +48,17 @@ Budgets = Annotated[
 def reproduce(
     *,
     output_dir: Path = Path("results/paper"),
-    d: Whole = Setting.d,
-    m: Whole = Setting.m,
-    n: Whole = Setting.n,
-    t: Whole = Setting.t,
-    l: Whole = Setting.l,  # noqa: E741 - the paper's letter
-    reps: Whole = Setting.reps,
-    seed: Whole = Setting.seed,
-    a: float = Setting.a,
-    b: float = Setting.b,
-    gamma: float = Setting.gamma,
-    sigma: float = Setting.sigma,
+    d: Whole = Experiment.d,
+    m: Whole = Experiment.m,
+    n: Whole = Experiment.n,
+    t: Whole = Experiment.t,
+    l: Whole = Experiment.l,  # noqa: E741 - the paper's letter
+    reps: Whole = Experiment.reps,
+    seed: Whole = Experiment.seed,
+    a: float = Experiment.a,
+    b: float = Experiment.b,
+    gamma: float = Experiment.gamma,
+    sigma: float = Experiment.sigma,
     one_pass_n_values: Budgets = ONE_PASS_N,
     multipass_grad_budget_values: Budgets = GRAD_BUDGETS,
     grad_budget: Whole | None = None,
@@ -107,7 +106,7 @@ def reproduce(
     workers
         Processes, of one thread each; all cores by default. Results do not depend on it.
     """
-    setting = Setting(
+    experiment = Experiment(
         d=d,
         m=m,
         n=n,
@@ -125,7 +124,7 @@ def reproduce(
     )
     count = cores() if workers is None else checks.count("workers", workers)
     output = OutputDirectory(output_dir)
-    prepared = prepare(setting)
+    prepared = prepare(experiment)
     with Store(output_dir / STORE) as store:
         todo = left_to_do(store, prepared.cells, "cells")
         with worker_processes(count) as processes, progress_bars() as stage:
@@ -138,10 +137,11 @@ def reproduce(
 
 
 def _report(results: Results) -> str:
-    setting = results.setting
+    experiment = results.experiment
     lines = [
-        f"sketched regression, d = {setting.d}, M = {setting.m}, N = {setting.n}, "
-        f"T = {setting.t}, L = {setting.l}; {setting.reps} repetitions, seed {setting.seed}",
+        f"sketched regression, d = {experiment.d}, M = {experiment.m}, N = {experiment.n}, "
+        f"T = {experiment.t}, L = {experiment.l}; {experiment.reps} repetitions, "
+        f"seed {experiment.seed}",
         "",
         text_table(
             ("figure", "reference", "", "ours", "s.e.", "apart", "agrees"),
@@ -159,7 +159,7 @@ def _report(results: Results) -> str:
         lines.append(f"measured figures need {ENOUGH} repetitions or more to be judged")
     lines += [f"note on one pass: {note}" for note in results.one_pass.exact.notes]
     lines += [f"note on the mean field: {note}" for note in results.multi_pass.exact.notes]
-    if changed := setting.differs_from_paper():
+    if changed := experiment.differs_from_paper():
         lines.append(f"not the paper's setting, so its figures are left out: {', '.join(changed)}")
     return "\n".join(lines)
 
