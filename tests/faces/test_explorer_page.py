@@ -17,8 +17,8 @@ from playwright.sync_api import Error, expect
 import batchlaw as bl
 from batchlaw.faces.app.request import Setting
 from batchlaw.faces.app.view import view
-from batchlaw.plans.export import export
 from batchlaw.plans.plan import Plan
+from batchlaw.plans.trainers import export
 from browser import CHROMIUM, needs_chromium
 
 pytestmark = needs_chromium
@@ -367,7 +367,7 @@ def test_downloads_parse_back(page, address, format_):
         assert min(image.shape[:2]) > 300
     else:
         # What the trainers make of it is tested with the exports.
-        assert content.decode() == export(plan, format_, **LAYOUT)
+        assert content.decode() == export(plan, format_, **LAYOUT).text
 
 
 def test_trainers_that_need_more_say_what(page, address):

@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchlaw as bl
-from batchlaw.plans.export import export
+from batchlaw._base.errors import InputError
 from batchlaw.plans.plan import Plan, stages_of
+from batchlaw.plans.trainers import TRAINERS, export
 from trainer_rules import (
     accumulation_table,
     call_arguments,
@@ -38,7 +39,7 @@ def arguments_of(text):
 
 
 def test_json_is_the_plan():
-    assert Plan.from_json(export(make(), "json")) == make()
+    assert Plan.from_json(export(make(), "json").text) == make()
 
 
 def test_megatron_rules_read_its_documented_examples():
@@ -58,7 +59,7 @@ def test_megatron_rules_read_its_documented_examples():
 @given(st.lists(st.integers(1, 4000), min_size=3, max_size=25), st.integers(1, 10**5))
 def test_megatron_runs_the_planned_batches(sizes, length):
     plan = make(bl.linear(len(sizes), 0.1), stages_of(sizes))
-    batches, _ = megatron_run(export(plan, "megatron", sequence_length=length))
+    batches, _ = megatron_run(export(plan, "megatron", sequence_length=length).text)
     assert batches == sizes
 
 
@@ -67,7 +68,7 @@ def test_megatron_runs_the_planned_batches(sizes, length):
 def test_megatron_rates_are_the_plans_where_phases_have_one_batch(decay, final):
     rates = bl.wsd(20, 0.05, warmup=5, stable=12, decay=decay, final=final)
     plan = make(rates, ((8, 8), (11, 24), (20, 40)))
-    text = export(plan, "megatron", sequence_length=LENGTH)
+    text = export(plan, "megatron", sequence_length=LENGTH).text
     batches, ran = megatron_run(text)
     assert batches == plan.batches.tolist()
     np.testing.assert_allclose(ran, rates, rtol=1e-12, atol=1e-15)
@@ -77,14 +78,14 @@ def test_megatron_rates_are_the_plans_where_phases_have_one_batch(decay, final):
 def test_megatron_cosine_and_constant_are_the_plans():
     for rates in (bl.cosine(20, 0.3, final=0.1), bl.constant(20, 0.3)):
         plan = make(rates, ((20, 8),))
-        _, ran = megatron_run(export(plan, "megatron", sequence_length=LENGTH))
+        _, ran = megatron_run(export(plan, "megatron", sequence_length=LENGTH).text)
         np.testing.assert_allclose(ran, rates, rtol=1e-12, atol=1e-15)
 
 
 def test_megatron_says_how_far_the_rates_bend_and_keeps_their_ends():
     rates = bl.wsd(200, 0.05, decay="linear")
     plan = make(rates, ((10, 8), (150, 16), (200, 64)))
-    text = export(plan, "megatron", sequence_length=LENGTH)
+    text = export(plan, "megatron", sequence_length=LENGTH).text
     _, ran = megatron_run(text)
     apart = np.abs(np.array(ran) - rates).max() / 0.05
     assert apart > 0.05
@@ -94,9 +95,20 @@ def test_megatron_says_how_far_the_rates_bend_and_keeps_their_ends():
     assert ran[100] < 0.05
 
 
-def test_megatron_needs_a_sequence_length():
-    with pytest.raises(ValueError, match="megatron counts tokens: sequence_length must be given"):
-        export(make(), "megatron")
+def test_an_export_says_as_data_how_far_its_rates_depart_and_warns():
+    rates = bl.wsd(200, 0.05, decay="linear")
+    bent = export(make(rates, ((10, 8), (150, 16), (200, 64))), "megatron", sequence_length=LENGTH)
+    _, ran = megatron_run(bent.text)
+    apart = np.abs(np.array(ran) - rates) / 0.05
+    assert bent.match.departure == pytest.approx(apart.max(), rel=1e-12)
+    assert bent.match.step == np.argmax(apart) + 1
+    assert bent.match.shape in bent.match.shapes
+    assert f"{bent.match.departure:.2%}" in bent.warning
+    same = export(make(rates, ((200, 8),)), "megatron", sequence_length=LENGTH)
+    assert same.match.departure < 1e-12
+    assert same.warning == ""
+    table = export(make(rates, ((200, 8),)), "pytorch")
+    assert (table.match, table.warning) == (None, "")
 
 
 def test_olmo_rules_read_settings_in_the_documented_form():
@@ -122,7 +134,7 @@ def test_olmo_rules_read_settings_in_the_documented_form():
 )
 def test_olmo_runs_the_plan(rates, scheduler):
     plan = make(rates, ((8, 8), (12, 16), (16, 32), (20, 8)))
-    text = export(plan, "olmo", sequence_length=LENGTH)
+    text = export(plan, "olmo", sequence_length=LENGTH).text
     found = olmo_settings(text)
     name, given_ = found["callback"]
     batches = olmo_batches(**given_, steps=plan.steps)
@@ -138,15 +150,17 @@ def test_olmo_runs_the_plan(rates, scheduler):
 
 
 @pytest.mark.parametrize(
-    ("stages", "message"),
+    ("stages", "got", "hint"),
     [
-        (((8, 8), (20, 12)), "olmo changes the batch by a whole factor alone, got 8 to 12 after"),
-        (((7, 8), (20, 32)), "8 to 32 after step 7, 56 samples: it would wait 1 updates"),
+        (((8, 8), (20, 12)), "8 to 12 after step 8", "plan with stages that divide each other"),
+        (((7, 8), (20, 32)), "8 to 32 after step 7, 56 samples", "it would wait 1 updates"),
     ],
 )
-def test_olmo_refuses_what_its_callback_cannot_do(stages, message):
-    with pytest.raises(ValueError, match=message):
+def test_olmo_refuses_what_its_callback_cannot_do(stages, got, hint):
+    with pytest.raises(InputError) as refused:
         export(make(stages=stages), "olmo", sequence_length=LENGTH)
+    assert (refused.value.field, refused.value.got) == ("plan", got)
+    assert refused.value.hint.startswith(hint)
 
 
 def test_olmos_wait_is_the_one_that_the_refusal_foretells():
@@ -162,7 +176,7 @@ def test_hugging_face_rules_read_the_documented_form():
 
 def test_accumulation_gives_the_planned_batches():
     plan = make(stages=((8, 8), (12, 16), (16, 32), (20, 8)))
-    text = export(plan, "accumulation", data_parallel=2, micro_batch=2)
+    text = export(plan, "accumulation", data_parallel=2, micro_batch=2).text
     table = accumulation_table(text)
     assert [row["aligned"] for row in table] == ["yes"] * 4
     assert hugging_face_batches(table, 2, 2) == plan.batches.tolist()
@@ -173,7 +187,7 @@ def test_accumulation_gives_the_planned_batches():
 
 def test_a_stage_that_is_not_aligned_starts_with_a_short_update():
     plan = make(stages=((7, 8), (20, 32)))
-    table = accumulation_table(export(plan, "accumulation", data_parallel=2, micro_batch=2))
+    table = accumulation_table(export(plan, "accumulation", data_parallel=2, micro_batch=2).text)
     assert [row["aligned"] for row in table] == ["yes", "no"]
     assert hugging_face_batches(table, 2, 2)[7] == 8  # 14 micro-batches before, 16 is the next
 
@@ -181,7 +195,7 @@ def test_a_stage_that_is_not_aligned_starts_with_a_short_update():
 @pytest.mark.parametrize("decay", ["linear", "1-sqrt"])
 def test_hugging_face_arguments_keep_the_horizon(decay):
     rates = bl.wsd(200, 0.05, warmup=20, stable=120, decay=decay)
-    text = export(make(rates, ((200, 8),)), "accumulation", data_parallel=2, micro_batch=2)
+    text = export(make(rates, ((200, 8),)), "accumulation", data_parallel=2, micro_batch=2).text
     found = arguments_of(text)
     ran = np.array([hugging_face_rate(found, step) for step in range(1, 201)])
     assert found["max_steps"] == 200
@@ -202,28 +216,28 @@ def test_lightning_rules_read_the_documented_examples():
 def test_lightning_gets_epochs_where_stages_start_with_one():
     plan = make(stages=((8, 8), (12, 16), (20, 32)))
     options = {"data_parallel": 2, "micro_batch": 2}
-    text = export(plan, "accumulation", epoch_samples=64, **options)
+    text = export(plan, "accumulation", epoch_samples=64, **options).text
     (line,) = [line for line in text.splitlines() if "(scheduling=" in line]
     scheduling = call_arguments(line.partition("(")[2].rstrip(")"))["scheduling"]
     assert scheduling == {0: 2, 1: 4, 2: 8}
     assert lightning_batches(scheduling, 6, 16, 4) == plan.batches.tolist()
     assert 'and the rate scheduler\n# with interval="step", which counts updates.\n' in text
-    refused = export(plan, "accumulation", epoch_samples=96, **options)
+    refused = export(plan, "accumulation", epoch_samples=96, **options).text
     assert "cannot express these stages" in refused
-    assert "keyed by epoch" in export(plan, "accumulation", **options)
+    assert "keyed by epoch" in export(plan, "accumulation", **options).text
 
 
-def test_accumulation_refuses_indivisible_stages_and_missing_sizes():
-    with pytest.raises(ValueError, match="must know data_parallel and micro_batch"):
-        export(make(), "accumulation")
-    for format_ in ("accumulation", "megatron", "pytorch"):
-        with pytest.raises(ValueError, match="data_parallel x micro_batch = 16, got 8 in steps 1"):
-            export(make(), format_, data_parallel=4, micro_batch=4, sequence_length=LENGTH)
+@pytest.mark.parametrize("trainer", ["accumulation", "megatron", "pytorch"])
+def test_stages_that_replicas_cannot_share_are_refused(trainer):
+    with pytest.raises(InputError) as refused:
+        export(make(), trainer, data_parallel=4, micro_batch=4, sequence_length=LENGTH)
+    assert refused.value.field == "plan"
+    assert refused.value.got == "8 in steps 1 to 8"
 
 
 def test_the_pytorch_table_gives_index_lists_for_a_batch_sampler():
     plan = make()
-    text = export(plan, "pytorch")
+    text = export(plan, "pytorch").text
     rows = list(csv.DictReader(line for line in text.splitlines() if line[0] != "#"))
     assert [int(row["step"]) for row in rows] == list(range(1, 21))
     assert [float(row["rate"]) for row in rows] == plan.rates.tolist()
@@ -239,10 +253,27 @@ def _sizes(batch_sampler):
     return [len(indices) for indices in batch_sampler]
 
 
-def test_wrong_options_are_refused():
-    with pytest.raises(ValueError, match="format must be one of json, megatron, olmo, accum"):
-        export(make(), "deepspeed")
-    with pytest.raises(ValueError, match="sequence_length must be the plan's 64, got 128"):
-        export(make(sequence_length=64), "json", sequence_length=128)
-    with pytest.raises(ValueError, match="micro_batch must be a whole number of at least 1"):
-        export(make(), "json", micro_batch=0)
+@pytest.mark.parametrize(
+    ("trainer", "layout", "field"),
+    [
+        ("deepspeed", {}, "trainer"),
+        ("json", {"sequence_length": 128}, "sequence_length"),
+        ("json", {"micro_batch": 0}, "micro_batch"),
+        ("olmo", {"sequence_length": 2**53}, "sequence_length"),
+    ],
+)
+def test_wrong_options_are_refused(trainer, layout, field):
+    plan = make(sequence_length=None if trainer == "olmo" else 64)
+    with pytest.raises(InputError) as refused:
+        export(plan, trainer, **layout)
+    assert refused.value.field == field
+
+
+@pytest.mark.parametrize("trainer", TRAINERS.values(), ids=lambda trainer: trainer.name)
+def test_what_a_trainer_needs_must_be_given(trainer):
+    layout = dict.fromkeys(trainer.needs, 2)
+    assert export(make(), trainer.name, **layout).text
+    for need in trainer.needs:
+        with pytest.raises(InputError) as refused:
+            export(make(), trainer.name, **layout | {need: None})
+        assert refused.value.field == need

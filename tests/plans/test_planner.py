@@ -121,7 +121,7 @@ def test_allocate_takes_stages(paper):
         ("--budget 6400 --stages 0", "stages must be a whole number of at least 1, got 0"),
         ("", "a budget must be given: --budget SAMPLES, or --tokens N with --sequence-length N"),
         ("--tokens 5000", "batchlaw: --sequence-length must be given for a budget in tokens"),
-        ("--budget 640 --format olmo", "olmo counts tokens: --sequence-length must be given"),
+        ("--budget 640 --format olmo", "--sequence-length must be given for olmo"),
         (
             "--tokens 6400 --sequence-length 10 --budget 700",
             "budgets contradict each other: 6400 tokens are 640 samples of 10, got 700 samples",

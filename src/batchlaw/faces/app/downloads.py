@@ -1,18 +1,20 @@
-"""The plan as a file: every export of ``batchlaw plan``, its table and its picture."""
+"""The plan as a file: for every trainer, as a table, and as a picture."""
 
 from __future__ import annotations
 
 import io
-from typing import Literal, NamedTuple
+from collections.abc import Callable
+from typing import Annotated, Any, NamedTuple
 
+from pydantic import AfterValidator, Field
+
+from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import write_csv
 from batchlaw.faces.app.request import Setting
 from batchlaw.faces.app.solution import solve, staged_plan
-from batchlaw.plans.export import export, rates_warning
-
-Format = Literal["json", "megatron", "olmo", "accumulation", "pytorch", "csv", "png"]
-
-MEDIA_TYPES = ("application/json", "image/png", "text/csv", "text/plain")
+from batchlaw.plans.plan import Plan
+from batchlaw.plans.trainers import TRAINERS, Trainer, export
 
 
 class File(NamedTuple):
@@ -22,34 +24,85 @@ class File(NamedTuple):
     warning: str = ""
 
 
-def plan_file(setting: Setting, format_: Format, layout: dict[str, int | None]) -> File:
-    """The planned schedule; ``layout`` is what trainers need to know beside it."""
-    needed = (layout["data_parallel"] or 1) * (layout["micro_batch"] or 1)
-    if setting.multiple_of % needed:
-        raise ValueError(
-            f'"multiple of" must be a multiple of data parallel x micro-batch = {needed}, '
-            f"got {setting.multiple_of}: change it under Budget"
-        )
-    solved = solve(setting)
-    plan = solved.plan
-    # OLMo-core changes its batch by whole factors.
-    if format_ == "olmo":
-        plan = staged_plan(setting, solved.problem, solved.gamma, factor=2)
-    if format_ == "png":
-        from batchlaw import plots
+class View(NamedTuple):
+    """A file of the plan that is for people, not for a trainer."""
 
-        buffer = io.BytesIO()
-        plots.plan_figure(plan.rates, plan.batches).savefig(buffer, format="png", dpi=150)
-        return File(buffer.getvalue(), "image/png", "plan.png")
-    if format_ == "csv":
-        table = io.StringIO()
-        write_csv(table, plan.step_table())
-        return File(table.getvalue().encode(), "text/csv", "plan.csv")
-    text = export(plan, format_, **layout)
-    if format_ == "json":
-        return File(text.encode(), "application/json", "plan.json")
-    warning = rates_warning(text)
-    if plan is not solved.plan:
-        moved = f"batches are moved to powers of 2; {plan.samples} of {setting.budget} are spent"
-        warning = f"{moved}; {warning}" if warning else moved
-    return File(text.encode(), "text/plain", f"plan-{format_}.txt", warning)
+    title: str
+    media_type: str
+    name: str
+    content: Callable[[Plan], bytes]
+
+
+def _table(plan: Plan) -> bytes:
+    table = io.StringIO()
+    write_csv(table, plan.step_table())
+    return table.getvalue().encode()
+
+
+def _picture(plan: Plan) -> bytes:
+    from batchlaw import plots
+
+    buffer = io.BytesIO()
+    plots.plan_figure(plan.rates, plan.batches).savefig(buffer, format="png", dpi=150)
+    return buffer.getvalue()
+
+
+VIEWS = {
+    "csv": View("CSV", "text/csv", "plan.csv", _table),
+    "png": View("picture", "image/png", "plan.png", _picture),
+}
+
+
+def titles() -> dict[str, str]:
+    """Every format with the name that people know it by, in the order in which they are shown."""
+    return {name: each.title for name, each in (TRAINERS | VIEWS).items()}
+
+
+def media_types() -> list[str]:
+    """What the files can be."""
+    return sorted({each.media_type for each in (TRAINERS | VIEWS).values()})
+
+
+def _known(name: str) -> str:
+    return checks.choice("format", name, titles())
+
+
+def _describe(schema: dict[str, Any]) -> None:
+    """The page makes its buttons from this: formats in ``enum``, labels in ``x-titles``."""
+    schema["enum"] = list(titles())
+    schema["x-titles"] = titles()
+
+
+# Described when the schema is asked for, so that it has trainers registered until then.
+Format = Annotated[str, AfterValidator(_known), Field(json_schema_extra=_describe)]
+
+
+def plan_file(setting: Setting, format_: str, layout: dict[str, int | None]) -> File:
+    """The planned schedule; ``layout`` is what trainers need to know beside it."""
+    unit = (layout["data_parallel"] or 1) * (layout["micro_batch"] or 1)
+    if setting.multiple_of % unit:
+        raise InputError(
+            "multiple_of",
+            f"must be a multiple of {arg('data_parallel')} x {arg('micro_batch')} = {unit}",
+            f"{setting.multiple_of}",
+        )
+    if format_ in VIEWS:
+        view = VIEWS[format_]
+        return File(view.content(solve(setting).plan), view.media_type, view.name)
+    return _trainer_file(setting, TRAINERS[format_], layout)
+
+
+def _trainer_file(setting: Setting, trainer: Trainer, layout: dict[str, int | None]) -> File:
+    solved = solve(setting)
+    plan, notes = solved.plan, []
+    if trainer.factor is not None:
+        plan = staged_plan(setting, solved.problem, solved.gamma, factor=trainer.factor)
+        notes.append(
+            f"batches are moved to powers of {trainer.factor}; {plan.samples} of "
+            f"{setting.budget} are spent"
+        )
+    written = export(plan, trainer.name, **layout)
+    if written.warning:
+        notes.append(written.warning)
+    content = written.text.encode()
+    return File(content, trainer.media_type, trainer.file_name, "; ".join(notes))

@@ -21,7 +21,7 @@ from threadpoolctl import threadpool_limits
 from batchlaw._base.version import __version__
 from batchlaw.faces.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError, Check, Checks
 from batchlaw.faces.app.collapse import collapse
-from batchlaw.faces.app.downloads import MEDIA_TYPES, Format, plan_file
+from batchlaw.faces.app.downloads import Format, media_types, plan_file
 from batchlaw.faces.app.guard import Guard
 from batchlaw.faces.app.replies import Along, CheckState, Collapse, Drawn, Refusal, Started, View
 from batchlaw.faces.app.request import EXACTLY, Setting
@@ -189,7 +189,9 @@ def _add_computations(app: FastAPI) -> None:
     @app.post(
         "/api/plan",
         response_class=Response,
-        responses={200: {"description": "the file", "content": {kind: {} for kind in MEDIA_TYPES}}},
+        responses={
+            200: {"description": "the file", "content": {kind: {} for kind in media_types()}}
+        },
     )
     async def get_plan(request: Request, asked: Download) -> Response:
         """The planned schedule as a file."""

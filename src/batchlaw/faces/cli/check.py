@@ -10,13 +10,16 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError, arg
+from batchlaw._base.files import read_schedule
 from batchlaw._base.version import __version__
 from batchlaw.faces.cli.inputs import EXPONENTS, Whole
 from batchlaw.influences.weights import influence_proxy
-from batchlaw.plans.plan import Plan, read_schedule
+from batchlaw.plans.check import Finding
+from batchlaw.plans.check import check as find_mistakes
+from batchlaw.plans.plan import Plan
 from batchlaw.plans.planner import USUAL
-from batchlaw.plans.preflight import Finding, Settings
-from batchlaw.plans.preflight import check as find
+from batchlaw.plans.trainer_settings import TrainerSettings
 
 
 @Parameter(name="*")
@@ -68,20 +71,22 @@ class TrainerOptions:
 
     def missing(self) -> list[str]:
         """What can't be checked without these settings."""
-        needs = {
+        unchecked = {
             "the budget (train-samples or train-tokens)": (self.train_samples, self.train_tokens),
             "the warmup": (self.warmup,),
             "the decay": (self.decay,),
         }
-        return [what for what, given in needs.items() if all(x is None for x in given)]
+        return [what for what, given in unchecked.items() if all(x is None for x in given)]
 
-    def build(self, plan: Plan | None) -> Settings:
+    def build(self, plan: Plan | None) -> TrainerSettings:
+        """The settings, with what a plan knows of them."""
         given = asdict(self)
         if plan is not None and plan.sequence_length is not None:
             if self.sequence_length not in (None, plan.sequence_length):
-                raise ValueError(
-                    f"sequence_length must be the plan's {plan.sequence_length}, "
-                    f"got {self.sequence_length}"
+                raise InputError(
+                    "sequence_length",
+                    f"must be the plan's {plan.sequence_length}",
+                    f"{self.sequence_length}",
                 )
             given["sequence_length"] = plan.sequence_length
         if plan is not None:
@@ -89,7 +94,7 @@ class TrainerOptions:
             name = "train_tokens" if plan.unit == "tokens" else "train_samples"
             if given[name] == plan.budget:
                 given[name] = plan.spent
-        return Settings(**given)
+        return TrainerSettings(**given)
 
 
 def check(
@@ -112,9 +117,9 @@ def check(
     plan
         A plan's JSON file, in place of rates and batches.
     rates
-        CSV file with a column rate, one row a step.
+        CSV file with a column rate, one row per step.
     batches
-        CSV file with a column batch, one row a step.
+        CSV file with a column batch, one row per step.
     exponent
         Decay exponent a of the spectrum, to judge stages by their influence.
     scale
@@ -122,16 +127,17 @@ def check(
     json_
         Print JSON instead of lines.
     """
-    made = None if plan is None else _read_plan(plan)
-    gamma, sizes = _schedules(made, rates, batches)
+    plan_read = None if plan is None else _read_plan(plan)
+    gamma, sizes = _schedules(plan_read, rates, batches)
     if (exponent is None) != (scale is None):
-        raise ValueError("exponent and scale must be given together")
-    if exponent is None and made is not None:
-        exponent, scale = _planned_spectrum(made)
+        missing, present = ("exponent", "scale") if exponent is None else ("scale", "exponent")
+        raise InputError(missing, f"must be given together with {arg(present)}")
+    if exponent is None and plan_read is not None:
+        exponent, scale = _planned_spectrum(plan_read)
     influence = (
         None if exponent is None or scale is None else influence_proxy(gamma, exponent, scale)
     )
-    findings = find(gamma, sizes, trainer.build(made), influence)
+    findings = find_mistakes(gamma, sizes, trainer.build(plan_read), influence)
     print(_document(findings) if json_ else _report(findings, trainer.missing()))
     return 1 if any(finding.severity == "error" for finding in findings) else 0
 
@@ -149,12 +155,14 @@ def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
 
 def _read_plan(path: Path) -> Plan:
     try:
-        text = path.read_text()
+        return Plan.from_json(path.read_text())
     except OSError as error:
-        raise ValueError(f"{path} must be a readable plan: {error.strerror}") from None
+        needed, hint = "must be a readable plan", error.strerror or ""
+        raise InputError("plan", needed, hint=hint, subject=str(path)) from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path} must be a JSON file of text") from None
-    return Plan.from_json(text)
+        raise InputError("plan", "must be a JSON file of text", subject=str(path)) from None
+    except InputError as error:
+        raise error.within(path) from None
 
 
 def _schedules(
@@ -162,10 +170,13 @@ def _schedules(
 ) -> tuple[FloatArray, FloatArray]:
     if plan is not None:
         if rates is not None or batches is not None:
-            raise ValueError("a plan brings its rates and batches, give one or the other")
+            field = "batches" if rates is None else "rates"
+            hint = "a plan brings its rates and batches"
+            raise InputError(field, "must be left out with a plan", hint=hint)
         return plan.rates, plan.batches.astype(float)
     if rates is None or batches is None:
-        raise ValueError("a plan, or both rates and batches, must be given")
+        subject = f"a plan, or both {arg('rates')} and {arg('batches')},"
+        raise InputError("plan", "must be given", subject=subject)
     return read_schedule(rates, "rate"), read_schedule(batches, "batch")
 
 

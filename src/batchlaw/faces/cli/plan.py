@@ -18,10 +18,11 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw.design.choices import refuse
 from batchlaw.faces.cli.inputs import EXPONENTS, Flag, ProblemOptions, RateOptions, Whole
 from batchlaw.faces.cli.table import sparkline, text_table
-from batchlaw.plans.export import FORMATS, export, rates_warning
-from batchlaw.plans.plan import Plan, read_schedule, samples_of_budget
+from batchlaw.plans.plan import Plan, samples_of_budget
+from batchlaw._base.files import read_schedule
 from batchlaw.plans.planner import PowerLaw, Spectrum
 from batchlaw.plans.planner import plan as make_plan
+from batchlaw.plans.trainers import TRAINERS, export
 
 SAYS = {
     "noise_against_constant": "noise left in the final risk, against a constant batch",
@@ -46,6 +47,12 @@ ARGUMENTS = (
     "dataset_size",
 )
 
+FORMAT_HELP = f"Print this instead of the table: {', '.join(TRAINERS)}."
+_FACTORS = [
+    f"{each.factor} for the format {name}" for name, each in TRAINERS.items() if each.factor
+]
+FACTOR_HELP = f"Stages differ by powers of this; {', '.join(_FACTORS)}."
+
 
 def plan(
     *,
@@ -61,7 +68,7 @@ def plan(
     min_batch: Whole = 1,
     max_batch: Whole | None = None,
     multiple_of: Whole | None = None,
-    factor: Whole | None = None,
+    factor: Annotated[Whole | None, Parameter(help=FACTOR_HELP)] = None,
     data_parallel: Whole | None = None,
     micro_batch: Whole | None = None,
     sampling: Literal["one-pass", "independent-batches", "reshuffled-epochs"] = "one-pass",
@@ -70,7 +77,7 @@ def plan(
     momentum: float = 0.0,
     nesterov: Flag = False,
     pytorch: Flag = False,
-    format_: Annotated[str | None, Parameter(name="--format")] = None,
+    format_: Annotated[str | None, Parameter(name="--format", help=FORMAT_HELP)] = None,
     output_dir: Path | None = None,
 ) -> int:
     """Plan the batch sizes of a run: which updates deserve the samples, and what that buys.
@@ -99,8 +106,6 @@ def plan(
         Largest batch.
     multiple_of
         Every batch is a multiple of this; data-parallel times micro-batch by default.
-    factor
-        Stages differ by powers of this, as OLMo-core needs it; 2 for the format olmo.
     data_parallel
         Data-parallel size of the trainer.
     micro_batch
@@ -117,13 +122,12 @@ def plan(
         Nesterov's momentum instead of heavy ball.
     pytorch
         The velocity is multiplied by the current rate, as in torch.optim.SGD.
-    format_
-        Print this instead of the table: json, megatron, olmo, accumulation or pytorch.
     output_dir
         Directory for plan.json, plan.csv and plan.png.
     """
     if format_ is not None:
-        checks.choice("format", format_, FORMATS)
+        checks.choice("format", format_, TRAINERS)
+        factor = TRAINERS[format_].factor if factor is None else factor
     gamma = rates.build()
     spectrum = _spectrum(problem, exponent, scale)
     if budget is None and tokens is None:
@@ -155,7 +159,7 @@ def plan(
             min_batch=min_batch,
             max_batch=max_batch,
             multiple_of=unit,
-            factor=2 if factor is None and format_ == "olmo" else factor,
+            factor=factor,
             unit="samples" if tokens is None else "tokens",
             sequence_length=sequence_length,
             sampling=sampling.replace("-", " "),
@@ -198,16 +202,16 @@ def _print_export(
     micro_batch: int | None,
 ) -> None:
     with _options_named():
-        text = export(
+        written = export(
             made,
             format_,
             sequence_length=sequence_length,
             data_parallel=data_parallel,
             micro_batch=micro_batch,
         )
-    print(text, end="")
-    if warning := rates_warning(text):
-        print(f"batchlaw: {warning}", file=sys.stderr)
+    print(written.text, end="")
+    if written.warning:
+        print(f"batchlaw: {written.warning}", file=sys.stderr)
 
 
 def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None) -> Spectrum:

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw._base.errors import InputError
 from batchlaw.faces.cli import main
-from batchlaw.plans.export import export
+from batchlaw.plans.check import SEVERITY, check
 from batchlaw.plans.plan import Plan, stages_of
-from batchlaw.plans.preflight import Settings, check
+from batchlaw.plans.trainer_settings import TrainerSettings
+from batchlaw.plans.trainers import export
 from trainer_rules import megatron_arguments
 
 RATES = bl.wsd(1000, 0.05, warmup=100, stable=800, decay="linear")
@@ -16,11 +18,14 @@ SAMPLES = 435200
 
 
 def found(settings, batches=BATCHES, rates=RATES, **options):
-    return [(f.severity, f.message) for f in check(rates, batches, settings, **options)]
+    """Id and message of every finding; its severity follows from the id."""
+    findings = check(rates, batches, settings, **options)
+    assert all(each.severity == SEVERITY[each.id] for each in findings)
+    return [(each.id, each.message) for each in findings]
 
 
 def test_a_sound_run_has_no_findings():
-    settings = Settings(
+    settings = TrainerSettings(
         train_steps=1000,
         train_samples=SAMPLES,
         data_parallel=32,
@@ -31,29 +36,30 @@ def test_a_sound_run_has_no_findings():
         horizon=1000,
     )
     assert found(settings) == []
-    assert found(Settings()) == []
+    assert found(TrainerSettings()) == []
 
 
 def test_steps_multiplied_by_the_last_batch_double_the_warmup_and_never_finish_the_decay():
-    settings = Settings(counted_batch=512, warmup=100, decay=200, train_steps=1000)
+    settings = TrainerSettings(counted_batch=512, warmup=100, decay=200, train_steps=1000)
     warmup, start, end = found(settings)
     assert warmup == (
-        "error",
+        "horizon-warmup",
         "The warmup ends at step 200, by the rates at step 100: its setting amounts to 51200 "
         "samples (100 steps of 512), 100 steps as if all batches were the last, 512; "
         "with these batches it must be 25600 samples (50 steps of 512).",
     )
+    assert [start[0], end[0]] == ["horizon-decay-start", "horizon-decay-end"]
     assert "The decay starts at step 950, by the rates at step 800" in start[1]
     assert (
         "The decay never ends, by the rates at step 1000: its setting amounts to 512000" in end[1]
     )
-    assert {severity for severity, _ in found(settings)} == {"error"}
 
 
 def test_samples_counted_with_the_mean_batch_break_the_warmup():
     mean = SAMPLES / 1000
-    settings = Settings(counts="samples", warmup=int(100 * mean), train_samples=SAMPLES)
-    ((_, message),) = found(settings)
+    settings = TrainerSettings(counts="samples", warmup=int(100 * mean), train_samples=SAMPLES)
+    ((id_, message),) = found(settings)
+    assert id_ == "horizon-warmup"
     assert "The warmup ends at step 170, by the rates at step 100" in message
     assert "as if all batches were the mean, 435.2" in message
     assert "it must be 25600 samples" in message
@@ -61,20 +67,20 @@ def test_samples_counted_with_the_mean_batch_break_the_warmup():
 
 def test_tokens_are_counted_in_tokens():
     right = {"counts": "tokens", "sequence_length": 64, "train_tokens": SAMPLES * 64 + 63}
-    assert found(Settings(warmup=25600 * 64, decay=200 * 512 * 64, **right)) == []
-    ((_, message),) = found(Settings(warmup=51200 * 64, **right))
+    assert found(TrainerSettings(warmup=25600 * 64, decay=200 * 512 * 64, **right)) == []
+    ((_, message),) = found(TrainerSettings(warmup=51200 * 64, **right))
     assert f"must be {25600 * 64} tokens" in message
 
 
 def test_a_decay_that_ends_early_is_an_error():
-    ((severity, message),) = found(Settings(horizon=900))
-    assert severity == "error"
+    ((id_, message),) = found(TrainerSettings(horizon=900))
+    assert id_ == "horizon-decay-end"
     assert "The decay ends at step 900, by the rates at step 1000" in message
 
 
 def test_a_step_horizon_from_the_first_batch_is_an_error():
-    ((severity, message),) = found(Settings(train_steps=1700, train_samples=SAMPLES))
-    assert severity == "error"
+    ((id_, message),) = found(TrainerSettings(train_steps=1700, train_samples=SAMPLES))
+    assert id_ == "length"
     assert message == (
         "The trainer runs 1700 steps, the schedule has 1000, 1700 steps as if all batches were "
         "the first, 256."
@@ -83,67 +89,73 @@ def test_a_step_horizon_from_the_first_batch_is_an_error():
 
 def test_counting_samples_through_a_change_of_batch_bends_the_rates():
     batches = np.repeat([256, 512], [900, 100])
-    ((severity, message),) = found(Settings(counts="samples"), batches)
-    assert severity == "warning"
+    ((id_, message),) = found(TrainerSettings(counts="samples"), batches)
+    assert id_ == "bend-decay"
     assert message == (
         "The decay counts samples while the batch changes in it: at step 900 it is 33% done "
         "instead of 50%."
     )
-    assert found(Settings(counts="steps"), batches) == []
+    assert found(TrainerSettings(counts="steps"), batches) == []
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "id_", "message"),
     [
         (
-            Settings(train_samples=SAMPLES + 1),
+            TrainerSettings(train_samples=SAMPLES + 1),
+            "budget",
             "sum to 435200 samples, the trainer is to use 435201: they leave 1 samples.",
         ),
         (
-            Settings(train_tokens=SAMPLES * 10 - 1, sequence_length=10),
+            TrainerSettings(train_tokens=SAMPLES * 10 - 1, sequence_length=10),
+            "budget",
             "sum to 4352000 tokens (435200 samples of 10), the trainer is to use 4351999: "
             "they lack 1 tokens.",
         ),
         (
-            Settings(data_parallel=24, micro_batch=8),
+            TrainerSettings(data_parallel=24, micro_batch=8),
+            "divisibility",
             "2 of 2 stages are no multiple of data_parallel x micro_batch = 192; the first, up to "
             "step 300, has batches of 256.",
         ),
         (
-            Settings(dataset_samples=500),
+            TrainerSettings(dataset_samples=500),
+            "dataset",
             "The batch of 512 at step 301 is larger than the dataset of 500 samples.",
         ),
     ],
 )
-def test_each_contradiction_is_an_error_with_its_numbers(settings, message):
-    ((severity, text),) = found(settings)
-    assert severity == "error"
+def test_each_contradiction_is_an_error_with_its_numbers(settings, id_, message):
+    ((found_id, text),) = found(settings)
+    assert found_id == id_
+    assert SEVERITY[id_] == "error"
     assert message in text
 
 
 def test_schedules_of_two_lengths_are_one_error():
-    assert found(Settings(train_samples=3), batches=[1, 2]) == [
-        ("error", "The rates have 1000 steps and the batches 2.")
+    assert found(TrainerSettings(train_samples=3), batches=[1, 2]) == [
+        ("schedule-lengths", "The rates have 1000 steps and the batches 2.")
     ]
 
 
 def test_stages_too_short_to_matter_are_a_warning():
     batches = np.repeat([256, 512, 1024], [5, 290, 705])
-    ((severity, message),) = found(Settings(), batches)
-    assert severity == "warning"
+    ((id_, message),) = found(TrainerSettings(), batches)
+    assert id_ == "short-stages"
+    assert SEVERITY[id_] == "warning"
     assert "1 of 3 stages are too short to matter" in message
     assert "the first is steps 1 to 5" in message
     assert "squared rate" in message
     # The same five steps at the end matter, if their influence says so.
     influence = np.append(np.full(995, 1.0), np.full(5, 100.0))
-    assert found(Settings(), batches[::-1], influence=influence) == []
-    assert found(Settings(), np.full(1000, 3)) == []
+    assert found(TrainerSettings(), batches[::-1], influence=influence) == []
+    assert found(TrainerSettings(), np.full(1000, 3)) == []
 
 
 def test_the_settings_of_an_export_pass():
     plan = Plan(rates=RATES, stages=stages_of(BATCHES), budget=SAMPLES, sequence_length=64)
-    given = megatron_arguments(export(plan, "megatron"))
-    settings = Settings(
+    given = megatron_arguments(export(plan, "megatron").text)
+    settings = TrainerSettings(
         counts="samples",
         train_samples=int(given["train-samples"]),
         warmup=int(given["lr-warmup-samples"]),
@@ -154,21 +166,25 @@ def test_the_settings_of_an_export_pass():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    ("settings", "field"),
     [
-        (
-            {"train_samples": 10, "train_tokens": 900, "sequence_length": 64},
-            "budgets contradict each other: 900 tokens are 14 samples of 64, got 10 samples",
-        ),
-        ({"train_tokens": 900}, "sequence_length must be given where tokens are counted"),
-        ({"counts": "epochs"}, "counts must be one of steps, samples, tokens, got 'epochs'"),
-        ({"counts": "samples", "counted_batch": 8}, "counted_batch belongs to counts = steps"),
-        ({"micro_batch": 0}, "micro_batch must be a whole number of at least 1, got 0"),
+        ({"train_samples": 10, "train_tokens": 900, "sequence_length": 64}, "train_samples"),
+        ({"train_tokens": 900}, "sequence_length"),
+        ({"counts": "epochs"}, "counts"),
+        ({"counts": "samples", "counted_batch": 8}, "counted_batch"),
+        ({"micro_batch": 0}, "micro_batch"),
     ],
 )
-def test_contradicting_settings_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        Settings(**settings)
+def test_contradicting_settings_are_refused(settings, field):
+    with pytest.raises(InputError) as refused:
+        TrainerSettings(**settings)
+    assert refused.value.field == field
+
+
+def test_an_influence_of_another_length_is_refused():
+    with pytest.raises(InputError) as refused:
+        check(RATES, BATCHES, TrainerSettings(), influence=[1.0, 2.0])
+    assert refused.value.field == "influence"
 
 
 @pytest.fixture
@@ -202,6 +218,7 @@ def test_the_command_prints_findings_and_exits_with_1(files, capsys):
     assert run(files["plan"], *options, "--json") == 1
     document = json.loads(capsys.readouterr().out)
     assert (document["errors"], document["warnings"]) == (2, 0)
+    assert [each["id"] for each in document["findings"]] == ["horizon-warmup", "divisibility"]
     assert document["findings"][0]["severity"] == "error"
 
 
@@ -216,14 +233,14 @@ def test_warnings_alone_exit_with_0(files, capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ("", "a plan, or both rates and batches, must be given"),
-        ("--rates {rates}", "a plan, or both rates and batches, must be given"),
+        ("", "must be given"),
+        ("--rates {rates}", "must be given"),
         ("{plan} --rates {rates}", "a plan brings its rates and batches"),
         ("none.json", "none.json must be a readable plan: No such file or directory"),
-        ("{rates}", "a plan must be JSON"),
-        ("{plan} --sequence-length 32", "sequence_length must be the plan's 64, got 32"),
-        ("{plan} --train-samples 9 --train-tokens 640", "640 tokens are 10 samples of 64, got 9"),
-        ("{plan} --exponent 2", "exponent and scale must be given together"),
+        ("{rates}", "must be JSON"),
+        ("{plan} --sequence-length 32", "must be the plan's 64, got 32"),
+        ("{plan} --train-samples 9 --train-tokens 640", "640 tokens are 10 samples of 64"),
+        ("{plan} --exponent 2", "must be given together with"),
         ("{plan} --micro-batch 1.5", "it must be a whole number, got '1.5'"),
         ("{plan} --counts epochs", "epochs"),
     ],
