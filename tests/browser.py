@@ -8,10 +8,13 @@ import pytest
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 # Where the tests are run for the record a browser that is missing is a failure.
-needs_chromium = pytest.mark.skipif(
-    CHROMIUM is None and not os.environ.get("CI"),
-    reason="Chromium is not here: install Debian's chromium",
-)
+needs_chromium = [
+    pytest.mark.browser,
+    pytest.mark.skipif(
+        CHROMIUM is None and not os.environ.get("CI"),
+        reason="Chromium is not here: install Debian's chromium",
+    ),
+]
 
 
 def apart(work, *arguments):

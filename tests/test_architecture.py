@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import batchlaw as bl
 
 SOURCE = Path(bl.__file__).parent
@@ -128,6 +130,7 @@ def test_public_names_are_pinned():
     assert not modules & set(bl.__all__)
 
 
+@pytest.mark.process
 def test_importing_the_package_loads_no_pictures_no_torch_and_no_command_line():
     code = (
         "import sys, batchlaw; "

@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import inspect
 import re
 from unittest.mock import create_autospec
 
@@ -10,8 +9,6 @@ import numpy as np
 import pytest
 from dask.distributed import SSHCluster
 
-import batchlaw as bl
-from batchlaw import torch_support
 from batchlaw.evidence.claims.run import FAMILIES
 from batchlaw.faces.cli import app, main
 from pages import PAGES, inline_commands, inline_options, parts
@@ -158,6 +155,8 @@ def _run_command(words, shown, capsys):
         assert line in output, line  # in this order: "in" moves the iterator on
 
 
+@pytest.mark.slow
+@pytest.mark.torch
 # torch warns of itself: its first forward derivative compiles helpers with torch.jit.
 @pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
 @each_document
@@ -183,6 +182,7 @@ def test_the_code_and_the_quick_commands_of_a_page_run(document, tmp_path, monke
                 _run_command(words, part.shown, capsys)
 
 
+@pytest.mark.torch
 def test_the_training_loop_runs_and_resumes_to_the_same_weights(tmp_path, monkeypatch):
     import torch
 
@@ -197,45 +197,3 @@ def test_the_training_loop_runs_and_resumes_to_the_same_weights(tmp_path, monkey
         assert saved["sampler"]["updates"] == saved["rates"]["updates"] == 50
     first, second = (run["model"].state_dict() for run in runs)
     assert all(torch.equal(first[name], second[name]) for name in first)
-
-
-def _public():
-    """Every public name with its object; the version is no object to document."""
-    for module in (bl, torch_support):
-        for name in module.__all__:
-            if name != "__version__":
-                yield f"{module.__name__}.{name}", getattr(module, name)
-
-
-def test_the_api_page_documents_the_public_names_and_no_others():
-    page = (DOCS / "api.md").read_text()
-    documented = re.findall(r"auto(?:function|class):: ([\w.]*\w)", page)
-    assert sorted(documented) == sorted(name for name, _ in _public())
-    assert "`bl.__version__`" in page
-
-
-def _constructors_and_functions():
-    for name, found in _public():
-        if inspect.isfunction(found):
-            yield name, found
-        for key, value in vars(found).items() if inspect.isclass(found) else ():
-            if isinstance(value, classmethod) and not key.startswith("_"):
-                yield f"{name}.{key}", getattr(found, key)
-
-
-@pytest.mark.parametrize(("name", "function"), list(_constructors_and_functions()))
-def test_every_parameter_is_in_its_docstring_or_in_the_words_of_the_api_page(name, function):
-    page = (DOCS / "api.md").read_text()
-    words = " ".join(re.findall(r"^\| (`.*?`) \|", page, re.MULTILINE))
-    known = set(re.findall(r"\w+", words + " " + function.__doc__))
-    assert set(inspect.signature(function).parameters) <= known | {"text"}  # Plan.from_json's
-
-
-@pytest.mark.parametrize(("name", "found"), list(_public()))
-def test_every_documented_parameter_exists(name, found):
-    section = re.search(
-        r"Parameters\n-+\n(.*?)(?:\n\n\w+\n-+|\Z)", inspect.getdoc(found), re.DOTALL
-    )
-    entries = re.findall(r"^(\w[^:\n]*?)(?: :|$)", section[1], re.MULTILINE) if section else []
-    documented = {word for entry in entries for word in re.findall(r"\w+", entry)}
-    assert documented <= set(inspect.signature(found).parameters)

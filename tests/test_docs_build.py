@@ -64,6 +64,7 @@ def _outside(text):
     return re.findall(r"""(?:url\(|@import|src\s*=)\s*["']?((?:https?:)?//[^"')\s]+)""", text)
 
 
+@pytest.mark.process
 def test_no_page_loads_anything_from_outside_and_all_that_it_loads_is_there(html):
     pages = sorted(html.rglob("*.html"))
     assert len(pages) > len(list(DOCS.glob("*.md")))
@@ -78,6 +79,7 @@ def test_no_page_loads_anything_from_outside_and_all_that_it_loads_is_there(html
         assert not _outside(style.read_text()), style.name
 
 
+@pytest.mark.process
 def test_formulas_are_set_by_the_copy_of_mathjax_beside_them(html):
     with_formulas = [p for p in html.glob("*.html") if 'class="math' in p.read_text()]
     assert {"concepts.html", "sweeps.html"} <= {page.name for page in with_formulas}

@@ -37,6 +37,7 @@ def test_every_example_is_run_here():
     assert {path.name for path in EXAMPLES.iterdir() if path.is_file()} == SCRIPTS.keys() | SWEEPS
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("script", "arguments", "pictures"),
     [

@@ -9,6 +9,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from batchlaw.evidence.claims.settings import QUICK
 
 from batchlaw.evidence.claims import run as runner
 from batchlaw.evidence.claims.claim import (
@@ -28,7 +29,6 @@ from batchlaw.evidence.claims.claim import (
     wrong_exponents,
 )
 from batchlaw.evidence.claims.report import by_claim
-from batchlaw.evidence.claims.settings import QUICK
 from batchlaw.faces.cli import main
 from batchlaw.jobs.store import Store, cell_key
 from batchlaw.jobs.workers import worker_threads
@@ -252,6 +252,7 @@ runner.FAMILIES["slips"] = lambda size: [partial(planted, k) for k in range(9)]
 """
 
 
+@pytest.mark.process
 def test_a_killed_command_goes_on_where_it_was(tmp_path):
     command = ["verify", "--quick", "--family", "slips", "--workers", "1"]
     cut, whole = tmp_path / "cut", tmp_path / "whole"

@@ -40,6 +40,8 @@ from batchlaw.jobs.execution import compute_cells, execute
 from batchlaw.jobs.store import FAILED, Store, Stored
 from batchlaw.jobs.workers import worker_processes
 
+pytestmark = pytest.mark.torch
+
 SPECTRUM = ModelSpectrum("gauss-newton", np.arange(1.0, 9.0)[::-1] / 8.0, 4.5, 0.0, 8, 100)
 TINY = replace(
     make_group("diabetes", "sgd", "wsd", 3), steps=30, repetitions=20, peaks=(0.125, 0.25)
@@ -181,6 +183,7 @@ def test_a_run_that_diverges_is_kept_as_failed(tmp_path):
     assert outcome.result["reason"].startswith("diverged")
 
 
+@pytest.mark.process
 def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
     with Store(tmp_path / "study.sqlite") as store, worker_processes(2) as workers:
         assert execute(store, pilot_cells([TINY]), run_cell, workers).done == 2
@@ -224,6 +227,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize("kind", [signal.SIGKILL, signal.SIGINT])
 def test_a_killed_study_ends_its_workers_and_goes_on_where_it_was(tmp_path, kind):
     script, file = tmp_path / "study.py", tmp_path / "study.sqlite"

@@ -29,6 +29,8 @@ from sweep_cells import (
     finished,
 )
 
+pytestmark = pytest.mark.process
+
 COUNT = 8000
 KILLS = 20
 

@@ -48,6 +48,7 @@ def expected(tmp_path_factory):
         return _results(store)
 
 
+@pytest.mark.process
 def test_threads_and_processes_in_any_order_give_the_same_bits(tmp_path, expected):
     shuffled = random.Random(1).sample(CELLS, len(CELLS))
     for kind, count in ((worker_threads, 3), (worker_processes, 2)):
@@ -56,6 +57,7 @@ def test_threads_and_processes_in_any_order_give_the_same_bits(tmp_path, expecte
             assert _results(store) == expected
 
 
+@pytest.mark.process
 def test_a_cluster_of_other_processes_gives_the_same_bits(tmp_path, expected):
     pytest.importorskip("distributed")
     from batchlaw.jobs.dask_workers import dask_workers
@@ -200,6 +202,7 @@ data_seed = {from = 1, to = 3000, count = 3000}
 """
 
 
+@pytest.mark.process
 @pytest.mark.parametrize(
     ("kind", "where"),
     [
@@ -245,6 +248,7 @@ def test_an_interrupt_stores_what_runs_and_ends_the_workers(tmp_path, kind, wher
     assert rows[0].result == solve(rows[0].cell)
 
 
+@pytest.mark.process
 def test_a_cluster_of_this_machine(tmp_path):
     pytest.importorskip("distributed")
     grid, path = tmp_path / "grid.toml", tmp_path / "s.sqlite"
@@ -258,6 +262,7 @@ def test_a_cluster_of_this_machine(tmp_path):
         assert {row.status for row in store.rows()} == {DONE, FAILED}
 
 
+@pytest.mark.process
 def test_a_scheduler_that_is_not_there_is_one_line(tmp_path, capsys):
     pytest.importorskip("distributed")
     grid = tmp_path / "grid.toml"

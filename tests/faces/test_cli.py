@@ -128,6 +128,7 @@ def test_help_is_wrapped_once_and_its_other_lines_are_indented(command, width):
             assert len(first) + 1 + len(second.split()[0]) > width
 
 
+@pytest.mark.process
 def test_the_papers_command_runs_word_for_word_from_the_root(tmp_path):
     """Outside the environment the script finds .venv by itself."""
     root = tmp_path / "project"
@@ -150,6 +151,7 @@ def test_the_papers_command_runs_word_for_word_from_the_root(tmp_path):
     assert (root / "experiments" / "dynamic_experiments.pdf").exists()
 
 
+@pytest.mark.process
 def test_without_an_environment_the_script_says_how_to_make_one(tmp_path):
     (tmp_path / "experiments").mkdir()
     script = shutil.copy(SCRIPT, tmp_path / "experiments")
@@ -164,6 +166,7 @@ def _outside_python():
     return str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
 
 
+@pytest.mark.process
 def test_progress_is_shown_on_a_terminal(tmp_path):
     parent, child = pty.openpty()
     command = [sys.executable, "-m", "batchlaw", "reproduce", "--output-dir", str(tmp_path), *SMALL]
@@ -245,12 +248,14 @@ def test_a_refused_setting_makes_no_directory(tmp_path, capsys):
     capsys.readouterr()
 
 
+@pytest.mark.process
 def test_a_reader_that_leaves_is_no_traceback(tmp_path):
     command = f"{sys.executable} -m batchlaw reproduce --help | true"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True)
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.process
 def test_a_killed_reproduction_goes_on_where_it_was(tmp_path):
     more = ["16,24,32,40,48,56" if option == "16,64" else option for option in SMALL]
     command = ["reproduce", *more, "--workers", "1"]

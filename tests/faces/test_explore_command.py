@@ -12,6 +12,8 @@ import pytest
 
 from batchlaw.faces.cli import explore, main
 
+pytestmark = pytest.mark.process
+
 
 def test_the_command_prints_an_address_that_answers_and_ends_by_interrupt():
     command = [sys.executable, "-m", "batchlaw", "explore", "--quiet"]

@@ -21,7 +21,7 @@ from batchlaw.plans.plan import Plan
 from batchlaw.plans.trainers import export
 from browser import CHROMIUM, needs_chromium
 
-pytestmark = needs_chromium
+pytestmark = [*needs_chromium, pytest.mark.process]
 WAIT = 120_000
 expect.set_options(timeout=WAIT)
 

@@ -178,6 +178,7 @@ with Store(sys.argv[1]) as store:
 """
 
 
+@pytest.mark.process
 def test_every_acknowledged_row_survives_a_kill(tmp_path):
     path = tmp_path / "s"
     last = -1

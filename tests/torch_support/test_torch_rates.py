@@ -10,6 +10,8 @@ from torch.optim.lr_scheduler import LambdaLR
 import batchlaw as bl
 from batchlaw.torch_support import PlanRates, PlanSampler
 
+pytestmark = pytest.mark.torch
+
 PLAN = bl.Plan(bl.wsd(6, 0.5, warmup=2), stages=((2, 2), (6, 4)), budget=20)
 
 

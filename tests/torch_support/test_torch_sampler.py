@@ -18,6 +18,8 @@ import batchlaw as bl
 from batchlaw.torch_support import PlanSampler
 from batchlaw.torch_support.order import SAMPLINGS, SMALL, Order
 
+pytestmark = pytest.mark.torch
+
 RANKS = (1, 2, 3, 4, 6, 12)
 
 
@@ -426,6 +428,7 @@ def test_a_schedule_without_stages_needs_little_memory():
     assert peak < 10e6  # their places would take 250 MB
 
 
+@pytest.mark.process
 def test_without_torch_the_import_says_what_to_install():
     code = "import sys; sys.modules['torch'] = None; import batchlaw.torch_support"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -11,6 +11,8 @@ import batchlaw as bl  # noqa: E402
 from batchlaw.influences.adaptive import adam_influence  # noqa: E402
 from batchlaw.torch_support.sensitivity import measured_sensitivity  # noqa: E402
 
+pytestmark = pytest.mark.torch
+
 torch.set_num_threads(1)
 
 MU = torch.tensor([1.0, 0.5, 0.2, 0.08], dtype=torch.float64)

@@ -24,7 +24,10 @@ from batchlaw.torch_support.spectra import (  # noqa: E402
 
 torch.set_num_threads(1)
 # torch warns of itself: its first forward derivative compiles helpers with torch.jit.
-pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+pytestmark = [
+    pytest.mark.torch,
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+]
 
 
 def half_square(output, target):

@@ -6,9 +6,12 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from paths import TESTS
+
+pytestmark = [pytest.mark.torch, pytest.mark.process]
 
 SCRIPT = TESTS / "torch_training.py"
 ALONE = [sys.executable]
