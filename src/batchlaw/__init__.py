@@ -7,16 +7,16 @@ every update; influence gives batch sizes; solvers and simulators give their ris
 from importlib import import_module as _import_module
 from types import ModuleType as _ModuleType
 
+from batchlaw._base.errors import InputError, Unstable
 from batchlaw._base.version import __version__
-from batchlaw.batches.allocation import (
-    allocate,
-    effective_batch,
-    effective_fluctuation,
-    schedule_families,
-)
+from batchlaw.batches.allocation import allocate, schedule_families
+from batchlaw.batches.effective import effective_batch, effective_fluctuation
+from batchlaw.batches.limits import Limits
+from batchlaw.design.case import Case
 from batchlaw.design.optimum import optimal_batches
 from batchlaw.influences.weights import influence, influence_proxy
 from batchlaw.model.problem import Problem
+from batchlaw.model.spectrum import PowerLaw
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.planner import plan
 from batchlaw.risk.multi_pass import gradient_descent_risk, multi_pass_risk
@@ -27,7 +27,9 @@ from batchlaw.risk.simulate import (
     simulate_multi_pass,
     simulate_one_pass,
 )
+from batchlaw.schedule.averages import ema, tail_average
 from batchlaw.schedule.rates import constant, cosine, linear, polynomial, step, wsd
+from batchlaw.schedule.update_rule import UpdateRule, sgd
 from batchlaw.theory.laws import multi_pass_law, one_pass_law
 
 # Public submodules, loaded at their first use: name -> where it lives.
@@ -41,15 +43,22 @@ _SUBMODULES = {
 }
 
 __all__ = [
+    "Case",
+    "InputError",
+    "Limits",
     "Plan",
+    "PowerLaw",
     "Problem",
     "Risk",
+    "Unstable",
+    "UpdateRule",
     "__version__",
     "allocate",
     "constant",
     "cosine",
     "effective_batch",
     "effective_fluctuation",
+    "ema",
     "gradient_descent_risk",
     "influence",
     "influence_proxy",
@@ -62,10 +71,12 @@ __all__ = [
     "plan",
     "polynomial",
     "schedule_families",
+    "sgd",
     "simulate_gradient_descent",
     "simulate_multi_pass",
     "simulate_one_pass",
     "step",
+    "tail_average",
     "wsd",
 ]
 

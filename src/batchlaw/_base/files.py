@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 
 
 def read_columns(
@@ -24,29 +25,57 @@ def read_columns(
         with path.open(newline="") as file:
             rows = [row for row in csv.reader(file) if row]
     except OSError as error:
-        raise ValueError(f"{path} must be a readable CSV file: {error.strerror}") from None
+        raise InputError(
+            "path", "must be a readable CSV file", hint=str(error.strerror), subject=str(path)
+        ) from None
     except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"{path} must be a CSV file of text") from None
+        raise InputError("path", "must be a CSV file of text", subject=str(path)) from None
     if not rows:
-        raise ValueError(f"{path} must have at least one row, got none")
+        raise InputError("path", "must have at least one row", "none", subject=str(path))
     header, first = [name.strip() for name in rows[0]], 1
     if len(needed) == 1 and len(header) == 1 and is_number(header[0]):
         header, first = list(needed), 0
     missing = [name for name in needed if name not in header]
     if missing:
-        raise ValueError(f"{path} must have a column {missing[0]}, got {', '.join(header)}")
+        got = ", ".join(header)
+        raise InputError("path", f"must have a column {missing[0]}", got, subject=str(path))
     names = [name for name in (*needed, *optional) if name in header]
     columns: dict[str, list[float]] = {name: [] for name in names}
     for number, row in enumerate(rows[first:], start=first + 1):
         cells = dict(zip(header, row, strict=False))
         for name in names:
             if not is_number(cells.get(name, "")):
-                raise ValueError(
-                    f"{path} must have a number in column {name}, row {number}, "
-                    f"got {cells.get(name, '')!r}"
+                raise InputError(
+                    "path",
+                    f"must have a number in column {name}, row {number}",
+                    repr(cells.get(name, "")),
+                    subject=str(path),
                 )
             columns[name].append(float(cells[name]))
     return {name: np.array(values) for name, values in columns.items()}
+
+
+def read_schedule(path: Path, column: str) -> FloatArray:
+    """One number a step from a CSV file; a column ``step``, if any, must be 1, 2, 3, ..."""
+    columns = read_columns(path, needed=(column,), optional=("step",))
+    lines = path.read_text().rstrip().splitlines()
+    empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
+    if empty:
+        raise InputError(
+            column, f"must have no gaps: line {empty[0]} is empty", subject=str(path)
+        )
+    if "step" in columns:
+        expected = np.arange(1, columns["step"].size + 1)
+        wrong = columns["step"] != expected
+        if wrong.any():
+            at = int(np.argmax(wrong))
+            raise InputError(
+                column,
+                f"must have no gaps: step {expected[at]} is missing",
+                f"{columns['step'][at]:g}",
+                subject=str(path),
+            )
+    return columns[column]
 
 
 def write_csv(file: TextIO, rows: Sequence[dict[str, Any]]) -> None:
@@ -97,8 +126,11 @@ class OutputDirectory:
             with tempfile.TemporaryFile(dir=there):
                 pass
         except OSError as error:
-            raise ValueError(
-                f"output directory must be writable: {self.path}: {error.strerror}"
+            raise InputError(
+                "output_dir",
+                "must be writable",
+                hint=f"{self.path}: {error.strerror}",
+                subject="output directory",
             ) from None
 
     @contextmanager
@@ -109,7 +141,11 @@ class OutputDirectory:
             yield files
             for target in files.written:
                 if target.is_dir():
-                    raise ValueError(f"{target} must be a file or absent, it is a directory")
+                    raise InputError(
+                        "output_dir",
+                        "must be a file or absent, it is a directory",
+                        subject=str(target),
+                    )
             for target in files.written:
                 os.replace(Path(staging) / target.name, target)
 

@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.batches.limits import Limits
 
 # So many starting sizes are tried for the smallest batch, each with all sizes a little
 # smaller or larger before they go to their rungs.
@@ -14,16 +15,12 @@ BASES = 512
 TILTS = (0.75, 0.85, 0.95, 1.05, 1.2, 1.35)
 
 
-def on_ladder(
+def stages_by_factors(
     kappa: FloatArray,
     ends: IntArray,
     sizes: FloatArray,
     budget: int,
-    factor: int,
-    *,
-    min_batch: int,
-    max_batch: int | None,
-    multiple_of: int,
+    limits: Limits,
 ) -> FloatArray | None:
     """The schedule nearest to these stages with batches base x factor^k, or None.
 
@@ -32,7 +29,9 @@ def on_ladder(
     least noise sum kappa/B is kept, among those that stay within the budget; some of it may
     be left. Not proven optimal: the noise says what it costs.
     """
-    top = budget if max_batch is None else max_batch
+    factor, multiple_of, min_batch = limits.batch_factor, limits.multiple_of, limits.min_batch
+    assert factor is not None
+    top = budget if limits.max_batch is None else limits.max_batch
     lowest = -(-min_batch // multiple_of) * multiple_of
     bases = np.unique(np.linspace(lowest, max(float(sizes.max()), lowest), BASES) // multiple_of)
     masses = np.append(0.0, np.cumsum(kappa))

@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import InputError
 from batchlaw._base.kernels import stages as kernels
+from batchlaw.batches.limits import Limits
 
 # Every step is a candidate boundary up to this many steps, and this much stages x steps^2 (a
 # tenth of a second a price); beyond, about CELLS candidates are chosen.
@@ -84,14 +86,11 @@ class Staged:
 def best_stages(
     influence: ArrayLike,
     budget: int,
-    stages: int,
+    limits: Limits,
     *,
-    min_batch: int = 1,
-    max_batch: int | None = None,
-    multiple_of: int = 1,
     integer: bool = True,
 ) -> Staged:
-    """The best batch schedule of at most ``stages`` constant stages.
+    """The best batch schedule of at most ``limits.stages`` constant stages.
 
     Real batch sizes within the bounds are exactly optimal where no bound binds. Otherwise
     the schedule is the best found, and ``lower_bound`` says how far it may be from optimal.
@@ -104,18 +103,16 @@ def best_stages(
         kappa_t, zeros allowed. Where all are zero the schedule is constant.
     budget
         At most this many samples in all.
-    stages
-        K, how many constant stages are allowed.
-    min_batch, max_batch, multiple_of
-        Every batch lies in [min_batch, max_batch] and is a multiple of ``multiple_of``.
+    limits
+        What every batch obeys, and K, how many stages there may be.
     integer
         Whether batches are whole numbers.
     """
     kappa = checks.vector("influence", influence)
-    count = min(checks.count("stages", stages), kappa.size)
-    if not integer and multiple_of != 1:
-        raise ValueError("multiple_of needs integer batches, got integer=False")
-    low, high, unit, total = batch_limits(kappa.size, budget, min_batch, max_batch, multiple_of)
+    count = min(checks.count("stages", limits.stages), kappa.size)
+    if not integer and limits.multiple_of != 1:
+        raise InputError("multiple_of", "needs integer batches", "integer=False")
+    low, high, unit, total = limits.units(kappa.size, budget)
     peak = float(kappa.max())
     units = float(total // unit) if integer else float(total)
     # An influence of zero everywhere leaves nothing to choose: one stage.
@@ -382,30 +379,3 @@ def _candidates(kappa: FloatArray, count: int) -> IntArray:
     # A step that fills a cell alone gets a boundary on both sides.
     alone = np.flatnonzero(np.diff(share, prepend=0.0) >= width)
     return np.unique(np.concatenate([[0], np.minimum(inner, T), alone, [T]]))
-
-
-def batch_limits(
-    steps: int, budget: int, min_batch: int, max_batch: int | None, multiple_of: int
-) -> tuple[int, int, int, int]:
-    """Bounds in units of ``multiple_of``, the unit and the budget, after checking them."""
-    unit = checks.count("multiple_of", multiple_of)
-    low = checks.count("min_batch", min_batch)
-    budget = checks.count("budget", budget)
-    high = max(budget, low) if max_batch is None else checks.count("max_batch", max_batch)
-    if low > high:
-        raise ValueError(f"min_batch must be at most max_batch = {high}, got {low}")
-    low_units, high_units = -(-low // unit), high // unit
-    least, most = steps * low_units * unit, steps * high_units * unit
-    if max_batch is not None and low_units > high_units:
-        raise ValueError(f"no multiple of {unit} lies between batches of {low} and {high}")
-    if budget < least:
-        raise ValueError(
-            f"budget must be at least {steps} updates x the smallest batch "
-            f"{low_units * unit} = {least}, got {budget}"
-        )
-    if budget > most:
-        raise ValueError(
-            f"budget must be at most {steps} updates x the largest batch "
-            f"{high_units * unit} = {most}, got {budget}"
-        )
-    return low_units, high_units, unit, budget

@@ -17,24 +17,17 @@ from numpy.typing import NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw._base.files import read_columns
-from batchlaw.batches.allocation import (
-    FAMILIES,
-    METHODS,
-    allocate,
-    effective_batch,
-    effective_fluctuation,
-    schedule_families,
-)
+from batchlaw._base.files import read_columns, read_schedule
+from batchlaw.batches.allocation import FAMILIES, METHODS, allocate, schedule_families
+from batchlaw.batches.effective import effective_batch, effective_fluctuation
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import KINDS, Problem
-from batchlaw.plans.plan import read_schedule
 from batchlaw.risk.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.result import Risk
 from batchlaw.risk.simulate import simulate_gradient_descent, simulate_multi_pass, simulate_one_pass
 from batchlaw.schedule import rates
-from batchlaw.schedule.update_rules import ema, tail_average
+from batchlaw.schedule.averages import ema, tail_average
 
 DRAWN = ("paper", "power-law")
 REUSE_METHODS = ("mean-field", "simple")

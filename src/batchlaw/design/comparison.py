@@ -9,12 +9,13 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw.batches.allocation import allocate, effective_batch
+from batchlaw.batches.allocation import allocate
+from batchlaw.batches.effective import effective_batch
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.result import Risk
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 # Batch doubling: this many stages, each with half the rate and twice the batch.
 STAGES = 4

@@ -12,11 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import InputError, Unstable, arg
 from batchlaw._base.kernels import adjoint
-from batchlaw.batches.allocation import _greedy, _limits, _water_fill
+from batchlaw.batches.limits import Limits
+from batchlaw.batches.sharing import greedy as share_whole
+from batchlaw.batches.sharing import water_fill
 from batchlaw.model.problem import Problem
 from batchlaw.risk.simple_recursion import LARGEST_SHARE
-from batchlaw.schedule.update_rules import check_stable, readout, update_rule
+from batchlaw.schedule.update_rule import UpdateRule, check_stable, linear, rule_of
 
 # The KKT residual that is aimed at, and the one below which the optimum is called certified.
 AIM, CERTIFIED = 1e-10, 1e-9
@@ -91,10 +94,11 @@ def optimal_batches(
     min_batch: int = 1,
     max_batch: int | None = None,
     integer: bool = True,
+    rule: UpdateRule | None = None,
     momentum: float | ArrayLike = 0.0,
     nesterov: bool = False,
     pytorch: bool = False,
-    average: ArrayLike | None = None,
+    average: ArrayLike | str | None = None,
     samples: int | None = None,
     replacement: bool = False,
 ) -> Optimum:
@@ -121,14 +125,16 @@ def optimal_batches(
         No batch above it.
     integer
         False for real batch sizes, the continuous optimum itself.
+    rule
+        The update rule, ``bl.sgd(...)``; the variance is that of what it reads out.
     momentum
-        beta, as in ``one_pass_risk``.
+        Shorthand for ``rule``, as in ``bl.sgd``.
     nesterov
-        As in ``one_pass_risk``.
+        Likewise.
     pytorch
-        As in ``one_pass_risk``.
+        Likewise.
     average
-        As in ``one_pass_risk``; the variance is that of the average.
+        Likewise.
     samples
         N, for multi-pass SGD on N samples: what is minimised is the expected fluctuation
         of ``expected_fluctuation_simple``, an approximation, for plain SGD. Batches without
@@ -136,32 +142,38 @@ def optimal_batches(
     replacement
         With ``samples``: draw within a batch with replacement, x_t = 1/B_t.
     """
-    gamma = check_stable(rates, float(problem.eigenvalues[0]), momentum, nesterov)
-    weights = readout(average, gamma.size)
-    plain = weights is None and not np.any(momentum)
+    options: dict[str, Any] = {
+        "momentum": momentum,
+        "nesterov": nesterov,
+        "pytorch": pytorch,
+        "average": average,
+    }
+    update = linear(rule_of(rule, **options), "the optimum")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     if samples is not None:
-        if not plain:
-            raise ValueError("samples needs plain SGD: no momentum and average=None")
+        if not update.plain:
+            raise InputError("samples", "needs plain SGD, without momentum and averaging")
         samples = checks.count("samples", samples, minimum=1 if replacement else 2)
         if not replacement:
             given = samples if max_batch is None else checks.count("max_batch", max_batch)
             max_batch = min(given, samples)
     elif replacement:
-        raise ValueError("replacement needs samples, the size of the dataset")
-    low, high, _ = _limits(gamma.size, budget, min_batch, max_batch, 1)
-    budget = int(budget)
+        raise InputError("replacement", f"needs {arg('samples')}, the size of the dataset")
+    low, high, _, budget = Limits(min_batch, max_batch).units_in_full(gamma.size, budget)
     high = min(high, budget - low * (gamma.size - 1))
-    if plain:
+    if update.plain:
         objective = _plain_objective(problem, gamma, samples, replacement)
     else:
-        last = np.append(np.zeros(gamma.size - 1), 1.0)
-        rule = update_rule(gamma, momentum, nesterov, pytorch)
-        objective = _general_objective(problem, rule, last if weights is None else weights)
+        objective = _general_objective(
+            problem, update.coefficients(gamma), update.weights(gamma.size)
+        )
     start = _start(objective, gamma.size, budget, low, high)
     if start is None:
-        raise ValueError(
-            f"peak rate {gamma.max():.6g} is unstable for {budget} samples on {gamma.size} "
-            "updates: the second moment overflows although the mean contracts"
+        raise Unstable(
+            "rates",
+            f"is unstable for {budget} samples on {gamma.size} updates: the second moment "
+            "overflows although the mean contracts",
+            subject=f"peak rate {gamma.max():.6g}",
         )
     real, rounds = _descend(objective, start, budget, low, high)
     residual = kkt_residual(real.batches, real.slopes, low, high)
@@ -191,24 +203,18 @@ def optimal_batches(
 
 
 def model_noise(
-    problem: Problem,
-    rates: ArrayLike,
-    *,
-    momentum: float | ArrayLike = 0.0,
-    nesterov: bool = False,
-    pytorch: bool = False,
+    problem: Problem, rates: ArrayLike, *, rule: UpdateRule | None = None
 ) -> FloatArray:
     """s2 + bias_t before each step: the mean squared residual of the model, without batch noise.
 
     The bias is that of the mean iterate, where the step takes its gradient. For
     ``plan_weights``; a pilot run's loss before each step serves as well.
     """
-    gamma = check_stable(rates, float(problem.eigenvalues[0]), momentum, nesterov)
+    update = linear(rule, "the model's noise")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     levels = np.empty(gamma.size)
-    rule = update_rule(gamma, momentum, nesterov, pytorch)
-    adjoint.mean_levels(
-        problem.eigenvalues, problem.multiplicity, problem.target_energy, rule, levels
-    )
+    state = (problem.eigenvalues, problem.multiplicity, problem.target_energy)
+    adjoint.mean_levels(*state, update.coefficients(gamma), levels)
     return problem.noise_variance + levels
 
 
@@ -220,10 +226,7 @@ def plan_weights(influence: ArrayLike, noise: ArrayLike) -> FloatArray:
     """
     kappa = checks.vector("influence", influence)
     level = checks.vector("noise", noise)
-    if level.size != kappa.size:
-        raise ValueError(
-            f"noise must have one level for each of the {kappa.size} steps, got {level.size}"
-        )
+    checks.same_length("noise", level.size, kappa.size, "steps")
     # Scaled first, so that neither factor can overflow the product.
     return np.asarray(kappa / max(kappa.max(), np.finfo(float).tiny) * level)
 
@@ -261,9 +264,11 @@ def _plain_objective(
         degrees = np.empty(gamma.size + 1)
         adjoint.fitted(mu, n, gamma, degrees)
         if degrees[-1] > LARGEST_SHARE * samples:
-            raise ValueError(
-                f"{samples} samples are too few for the expected fluctuation: it needs df/N of at "
-                f"most {LARGEST_SHARE}, got {degrees[-1] / samples:.3g}"
+            raise InputError(
+                "samples",
+                f"must be more for the expected fluctuation: it needs df/N of at most "
+                f"{LARGEST_SHARE}",
+                f"{degrees[-1] / samples:.3g} with {samples}",
             )
         shrink = (1.0 - degrees[:-1] / samples) ** 2
 
@@ -303,7 +308,7 @@ def kkt_residual(batches: FloatArray, slopes: FloatArray, low: float, high: floa
 def _start(objective: _Objective, steps: int, budget: int, low: int, high: int) -> _Point | None:
     """The better of the constant schedule and the optimum to first order in the shares."""
     _, w = objective.slopes(np.zeros(steps))
-    first_order = _water_fill(np.sqrt(w), float(budget), float(low), float(high))
+    first_order = water_fill(np.sqrt(w), float(budget), float(low), float(high))
     points = [_evaluate(objective, b) for b in (first_order, np.full(steps, budget / steps))]
     return min((p for p in points if p is not None), key=lambda p: p.variance, default=None)
 
@@ -324,7 +329,7 @@ def _descend(
     while residual > AIM and rounds < ROUNDS and damping < LARGEST_DAMPING:
         rounds += 1
         shape = _damped_roots(point, damping)
-        moved = _evaluate(objective, _water_fill(shape, float(budget), float(low), float(high)))
+        moved = _evaluate(objective, water_fill(shape, float(budget), float(low), float(high)))
         tried, damping = damping, 2.0 * damping + 2.0
         if moved is None or moved.variance > lowest * (1.0 + ROUNDING):
             continue
@@ -395,7 +400,7 @@ def _integers(
     objective: _Objective, slopes: FloatArray, budget: int, low: int, high: int, problem: Problem
 ) -> tuple[IntArray, bool]:
     """Whole batches, and whether they were proven to be the best among their neighbours."""
-    greedy = [_greedy(w, budget, low, high) for w in (slopes, np.ones(slopes.size))]
+    greedy = [share_whole(w, budget, low, high) for w in (slopes, np.ones(slopes.size))]
     # Where the variance of the first overflows, constant batches may still be finite.
     values = np.array([objective(batches.astype(np.float64))[0] for batches in greedy])
     batches = greedy[int(np.where(np.isfinite(values), values, np.inf).argmin())]

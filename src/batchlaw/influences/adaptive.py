@@ -1,111 +1,17 @@
-"""Influence from a measured spectrum: its tail, its own noise, and Adam with frozen scales.
-
-A model's curvature is known by its leading eigenvalues and its trace, its gradient noise by
-the same directions and its own trace. ``ModelSpectrum`` holds both (``torch_support.spectra``
-measures them), ``nodes`` fills in the rest, and ``adam_influence`` makes weights for Adam of them.
-"""
+"""Influence under Adam, with the second-moment scales frozen: an approximation."""
 
 from __future__ import annotations
-
-import math
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw._base.kernels import influence as kernels
 from batchlaw.influences.weights import SMALLEST
-from batchlaw.schedule.update_rules import check_stable
-
-TAILS = ("power", "lump", "none")
-# A power-law tail is summed in groups whose ranks span this factor.
-GROUP = 1.1
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyNodes:
-    """Directions by groups: mu_j, how many share it (n_j), and the gradient noise c_j of one."""
-
-    eigenvalues: FloatArray
-    multiplicity: FloatArray
-    noise: FloatArray
-
-    @property
-    def weight(self) -> FloatArray:
-        """n_j c_j / mu_j: as ``multiplicity`` it makes ``bl.influence`` sum n_j mu_j c_j psi^2."""
-        return self.multiplicity * self.noise / self.eigenvalues
-
-
-@dataclass(frozen=True, eq=False)
-class ModelSpectrum:
-    """Leading eigenvalues of a model's curvature, its trace, and the noise along them.
-
-    Attributes
-    ----------
-    kind : str
-        "gauss-newton", "hessian" or "gradient-covariance".
-    eigenvalues : (k,) array
-        The largest, decreasing, of A or of P^{-1/2} A P^{-1/2}.
-    trace, trace_error : float
-        Of the whole matrix, with its standard error (0 where every eigenvalue is known).
-    dimension, samples : int
-        Parameters, and samples averaged over.
-    noise : (k,) array or None
-        c_j = v_j^T C v_j, C the covariance of one sample's gradient (preconditioned alike).
-    noise_trace, noise_trace_error : float or None
-        tr C.
-    residual : float
-        Largest |A v - mu v| / mu_1 over the returned pairs.
-    """
-
-    kind: str
-    eigenvalues: FloatArray
-    trace: float
-    trace_error: float
-    dimension: int
-    samples: int
-    noise: FloatArray | None = None
-    noise_trace: float | None = None
-    noise_trace_error: float | None = None
-    residual: float = 0.0
-
-    @property
-    def rest(self) -> float:
-        """Trace that the leading eigenvalues leave, never negative."""
-        return max(self.trace - float(self.eigenvalues.sum()), 0.0)
-
-    def nodes(self, tail: str = "power") -> NoisyNodes:
-        """All directions: the positive leading ones as measured, the rest modelled from the trace.
-
-        "power" goes on from the last measured eigenvalue as mu_k (j/k)^-a up to the dimension,
-        with a such that the trace is met; "lump" gives every unmeasured direction the same
-        eigenvalue; "none" leaves them out. All are models: nothing but the trace was measured
-        there. The noise that the leading directions leave is shared in proportion to the tail's
-        eigenvalues; without measured noise c_j = mu_j.
-        """
-        checks.choice("tail", tail, TAILS)
-        lead = self.eigenvalues > 0.0
-        mu = self.eigenvalues[lead]
-        if not mu.size:
-            raise ValueError("nodes need a positive eigenvalue, got none")
-        many = np.ones(mu.size)
-        noise = mu if self.noise is None else np.maximum(self.noise[lead], 0.0)
-        left = self.dimension - self.eigenvalues.size
-        if tail == "none" or left == 0 or self.rest <= 1e-12 * self.trace:
-            return NoisyNodes(mu, many, noise)
-        more, sizes = (
-            (np.array([self.rest / left]), np.array([float(left)]))
-            if tail == "lump"
-            else _power_tail(float(mu[-1]), self.eigenvalues.size, self.dimension, self.rest)
-        )
-        share = 1.0
-        if self.noise is not None and self.noise_trace is not None:
-            share = max(self.noise_trace - float(self.noise.sum()), 0.0) / self.rest
-        return NoisyNodes(
-            np.append(mu, more), np.append(many, sizes), np.append(noise, share * more)
-        )
+from batchlaw.model.model_spectrum import ModelSpectrum, NoisyNodes
+from batchlaw.schedule.update_rule import SGD, check_stable
 
 
 def adam_influence(
@@ -155,15 +61,15 @@ def adam_influence(
     nodes = _nodes(spectrum, noise, multiplicity, tail)
     beta = checks.real("beta1", beta1, at_least=0.0)
     if beta >= 1.0:
-        raise ValueError(f"beta1 must be below 1, got {beta1!r}")
+        raise InputError("beta1", "must be below 1", repr(beta1))
     gamma = checks.vector("rates", rates)
     T = gamma.size
     decay = gamma * checks.real("weight_decay", weight_decay, at_least=0.0)
     if decay.max() >= 1.0:
-        raise ValueError(f"rate times weight_decay must be below 1, got {decay.max():.6g}")
+        raise InputError("weight_decay", "times the rate must be below 1", f"{decay.max():.6g}")
     step = gamma if scale is None else gamma / _scale(scale, T)
     # Adam's velocity is a mean of gradients: heavy ball at (1 - beta1) of the rate.
-    check_stable((1.0 - beta) * step, float(nodes.eigenvalues.max()), beta)
+    check_stable((1.0 - beta) * step, float(nodes.eigenvalues.max()), SGD(beta))
     pull = step / (1.0 - beta ** np.arange(1, T + 1)) if debias else step
     rule = np.stack(
         [np.zeros(T), np.full(T, beta), np.full(T, 1.0 - beta), -pull * beta, -pull * (1.0 - beta)],
@@ -189,50 +95,20 @@ def _nodes(
 ) -> NoisyNodes:
     if isinstance(spectrum, ModelSpectrum):
         if noise is not None or multiplicity is not None:
-            raise ValueError("noise and multiplicity come with a ModelSpectrum, give plain values")
+            raise InputError(
+                "noise" if noise is not None else "multiplicity",
+                "comes with a ModelSpectrum, and belongs to plain eigenvalues",
+            )
         return spectrum.nodes(tail)
     mu = checks.vector("eigenvalues", spectrum, positive=True)
     many = np.ones_like(mu) if multiplicity is None else checks.vector("multiplicity", multiplicity)
     c = mu if noise is None else checks.vector("noise", noise)
     for name, values in (("multiplicity", many), ("noise", c)):
-        if values.size != mu.size:
-            raise ValueError(
-                f"{name} must have one entry for each of the {mu.size} eigenvalues, "
-                f"got {values.size}"
-            )
+        checks.same_length(name, values.size, mu.size, "eigenvalues")
     return NoisyNodes(mu, many, c)
 
 
 def _scale(scale: ArrayLike, steps: int) -> FloatArray:
     values = checks.vector("scale", scale, positive=True)
-    if values.size != steps:
-        raise ValueError(
-            f"scale must have one entry for each of the {steps} rates, got {values.size}"
-        )
+    checks.same_length("scale", values.size, steps, "rates")
     return values
-
-
-def _power_tail(last: float, k: int, dimension: int, rest: float) -> tuple[FloatArray, FloatArray]:
-    """Groups of mu_k (j/k)^-a, j = k+1..d, with a by bisection so that they sum to ``rest``.
-
-    Where even a = 0 sums to less than ``rest``, all are equal: the measured ones were not the
-    largest, or the trace is too uncertain.
-    """
-    sizes_to = np.unique(
-        np.round(k * GROUP ** np.arange(1, math.log(dimension / k, GROUP) + 1)).astype(np.int64)
-    )
-    ends = np.unique(np.append(sizes_to[(sizes_to > k) & (sizes_to < dimension)], dimension))
-    sizes = np.diff(np.append(k, ends)).astype(np.float64)
-    # The middle rank of a group, of ranks previous end + 1 .. end.
-    middle = ends - (sizes - 1.0) / 2.0
-
-    def values(a: float) -> FloatArray:
-        # In logarithms: a power of a large rank underflows to zero, which no direction has.
-        return last * np.exp(-np.minimum(a * np.log(middle / k), 600.0))
-
-    low, high = 0.0, 200.0
-    for _ in range(100):
-        a = 0.5 * (low + high)
-        low, high = (a, high) if sizes @ values(a) > rest else (low, a)
-    tail = values(0.5 * (low + high))
-    return tail * (rest / float(sizes @ tail)), sizes

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw._base.kernels import influence as kernels
-from batchlaw.model.problem import Problem
-from batchlaw.schedule.update_rules import check_stable, readout, update_rule
+from batchlaw.model.spectrum import Directions, Spectrum
+from batchlaw.schedule.update_rule import SGD, UpdateRule, check_stable, linear, rule_of
 
 # Influence below this is returned as zero: nothing that survives so little is worth a sample.
 SMALLEST = 1e-290
 
 
 def influence(
-    eigenvalues: ArrayLike | Problem,
+    spectrum: ArrayLike | Spectrum,
     rates: ArrayLike,
     *,
+    rule: UpdateRule | None = None,
     multiplicity: ArrayLike | None = None,
     momentum: float | ArrayLike = 0.0,
     nesterov: bool = False,
     pytorch: bool = False,
-    average: ArrayLike | None = None,
+    average: ArrayLike | str | None = None,
 ) -> FloatArray:
     r"""Final-risk influence of every update (paper, section 3), in O(T M).
 
@@ -34,48 +38,41 @@ def influence(
 
     Parameters
     ----------
-    eigenvalues : (M,) array or Problem
-        mu_j of the (sketched) covariance; a problem also brings its multiplicities.
+    spectrum
+        Eigenvalues mu_j of the (sketched) covariance as an (M,) array; or a ``Spectrum``: a
+        ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` or ``ModelSpectrum``. One that stands
+        for K possible spectra, such as a power law with a range of exponents, gives (K, T).
     rates : (T,) array
         Step sizes gamma_t, each with gamma_t mu_1 < 2.
+    rule
+        The update rule, ``bl.sgd(...)``; plain SGD by default.
     multiplicity : (M,) array, optional
-        n_j, how many directions share each eigenvalue.
+        With plain eigenvalues: n_j, how many directions share each.
     momentum
-        beta, one number or one a step, each in [0, 1).
+        Shorthand for ``rule``, as in ``bl.sgd``.
     nesterov
-        Whether it is Nesterov's, and not heavy ball (``update_rules.update_rule``).
+        Likewise.
     pytorch
-        Whether momentum has PyTorch's form, a sum of gradients times the current rate.
-    average : (T,) array, optional
-        Weights on the iterates u_1..u_T (``tail_average``, ``ema``); None is the last one.
+        Likewise.
+    average
+        Likewise.
     """
-    if isinstance(eigenvalues, Problem):
-        if multiplicity is not None:
-            raise ValueError("multiplicity comes with the problem, give one or the other")
-        multiplicity, eigenvalues = eigenvalues.multiplicity, eigenvalues.eigenvalues
-    mu = checks.vector("eigenvalues", eigenvalues, positive=True)
-    gamma = check_stable(rates, float(mu.max()), momentum, nesterov)
-    weights = readout(average, gamma.size)
-    many = np.ones_like(mu) if multiplicity is None else checks.vector("multiplicity", multiplicity)
-    if many.size != mu.size:
-        raise ValueError(
-            f"multiplicity must have one entry for each of the {mu.size} eigenvalues, "
-            f"got {many.size}"
-        )
-    # kappa depends on the products gamma mu alone: scale by a power of two, which is exact,
-    # so that mu^2 neither overflows nor vanishes.
-    exponent = int(np.frexp(mu.max())[1])
-    mu, gamma = np.ldexp(mu, -exponent), np.ldexp(gamma, exponent)
-    # Largest first: those are forgotten soonest, and the loop drops them from the front.
-    order = np.argsort(-mu, kind="stable")
-    if weights is None and not np.any(momentum):
-        kappa = np.asarray(kernels.influence(mu[order], many[order], gamma))
-    else:
-        rule = update_rule(gamma, momentum, nesterov, pytorch)
-        if weights is None:
-            weights = np.append(np.zeros(gamma.size - 1), 1.0)
-        kappa = np.asarray(kernels.general_influence(mu[order], many[order], rule, weights))
-    return np.where(kappa < SMALLEST, 0.0, kappa)
+    options: dict[str, Any] = {
+        "momentum": momentum,
+        "nesterov": nesterov,
+        "pytorch": pytorch,
+        "average": average,
+    }
+    update = linear(rule_of(rule, **options), "influence")
+    gamma = checks.vector("rates", rates)
+    if not isinstance(spectrum, Spectrum):
+        return _influence(_directions(spectrum, multiplicity), gamma, update)
+    if multiplicity is not None:
+        raise InputError("multiplicity", "comes with the spectrum, give one or the other")
+    if not gamma.any():
+        raise InputError("rates", "must not all be zero")
+    spectra = [_influence(d, gamma, update) for d in spectrum.directions(float(gamma.max()))]
+    return spectra[0] if len(spectra) == 1 else np.array(spectra)
 
 
 def influence_proxy(rates: ArrayLike, a: float, scale: float) -> FloatArray:
@@ -91,3 +88,30 @@ def influence_proxy(rates: ArrayLike, a: float, scale: float) -> FloatArray:
     scale = checks.real("scale", scale, above=0.0)
     after = np.append(np.cumsum(gamma[:0:-1])[::-1], 0.0)
     return gamma**2 * (1.0 + 2.0 * scale * after) ** (1.0 / a - 2.0)
+
+
+def _directions(eigenvalues: ArrayLike, multiplicity: ArrayLike | None) -> Directions:
+    mu = checks.vector("eigenvalues", eigenvalues, positive=True)
+    weight = np.ones_like(mu)
+    if multiplicity is not None:
+        weight = checks.vector("multiplicity", multiplicity)
+        checks.same_length("multiplicity", weight.size, mu.size, "eigenvalues")
+    return Directions(mu, weight)
+
+
+def _influence(directions: Directions, gamma: FloatArray, rule: SGD) -> FloatArray:
+    mu, weight = directions.eigenvalues, directions.weight
+    check_stable(gamma, float(mu.max()), rule)
+    # kappa depends on the products gamma mu alone: scale by a power of two, which is exact,
+    # so that mu^2 neither overflows nor vanishes.
+    exponent = int(np.frexp(mu.max())[1])
+    mu, gamma = np.ldexp(mu, -exponent), np.ldexp(gamma, exponent)
+    # Largest first: those are forgotten soonest, and the loop drops them from the front.
+    order = np.argsort(-mu, kind="stable")
+    if rule.plain:
+        kappa = np.asarray(kernels.influence(mu[order], weight[order], gamma))
+    else:
+        steps = rule.coefficients(gamma)
+        readout = rule.weights(gamma.size)
+        kappa = np.asarray(kernels.general_influence(mu[order], weight[order], steps, readout))
+    return np.where(kappa < SMALLEST, 0.0, kappa)

@@ -9,7 +9,9 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.influences.weights import influence_proxy
+from batchlaw.model.spectrum import PowerLaw
 
 # Stop when worst ratio and lower bound are this close.
 TOLERANCE = 1e-6
@@ -56,7 +58,9 @@ def robust_influence(candidates: ArrayLike, rounds: int = 20_000) -> RobustInflu
     """
     kappa = np.atleast_2d(np.asarray(candidates, dtype=np.float64))
     if not np.isfinite(kappa).all() or (kappa < 0.0).any() or not kappa.any(axis=1).all():
-        raise ValueError("candidates must be influences: finite, not negative, not all zero")
+        raise InputError(
+            "candidates", "must be influences: finite, not negative, not all zero at every step"
+        )
     scaled = kappa / (np.sqrt(kappa).sum(axis=1) ** 2)[:, None]
     here = _at(scaled, np.zeros(kappa.shape[0]))
     best = here
@@ -86,18 +90,8 @@ def _at(scaled: FloatArray, log_weights: FloatArray) -> RobustInfluence:
     return RobustInfluence(mixed, float(ratios.max()), float(weights @ ratios), ratios, weights)
 
 
-def proxy_candidates(
-    rates: ArrayLike, exponents: tuple[float, float], scale: float, points: int = 9
-) -> FloatArray:
-    """Influence under power laws with exponents a over a range, at one scale tr(Sigma)."""
-    low = checks.real("exponents", exponents[0], above=1.0)
-    high = checks.real("exponents", exponents[1], at_least=low)
-    grid = np.linspace(low, high, checks.count("points", points, minimum=2))
-    return np.array([influence_proxy(rates, a, scale) for a in grid])
-
-
-def robust_proxy(
-    rates: ArrayLike, exponents: tuple[float, float], scale: float, points: int = 9
-) -> RobustInfluence:
-    """``robust_influence`` over power laws with exponents in a range."""
-    return robust_influence(proxy_candidates(rates, exponents, scale, points))
+def power_law_candidates(rates: ArrayLike, law: PowerLaw) -> FloatArray:
+    """``influence_proxy`` for every exponent of the law, as a (K, T) array."""
+    gamma = checks.vector("rates", rates)
+    scale = law.trace(float(gamma.max()))
+    return np.array([influence_proxy(gamma, a, scale) for a in law.exponents().tolist()])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -19,12 +19,14 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.kernels.common import aligned_zeros
 from batchlaw._base.kernels.gauss import standard_normals
 from batchlaw._base.kernels.sgd import gaussian_samples
 from batchlaw.model.nodes import SMALLEST_COUNT, Nodes, truncation_nodes
 from batchlaw.model.power_law import power_law
 from batchlaw.model.sketch_equivalent import sketch_nodes
+from batchlaw.model.spectrum import Directions
 
 # Columns of S held at once: 2048 x M doubles, 8 MB at M = 512.
 BLOCK = 2048
@@ -95,6 +97,10 @@ class Problem:
         """tr(Sigma)."""
         return float(self.multiplicity @ self.eigenvalues)
 
+    def directions(self, peak: float) -> Sequence[Directions]:
+        """As a ``Spectrum``: its own eigenvalues, whatever the rates are."""
+        return [Directions(self.eigenvalues, self.multiplicity)]
+
     @property
     def coarser(self) -> Problem | None:
         """The same problem on half the nodes, or None where every direction is written out.
@@ -162,13 +168,9 @@ class Problem:
         ones = np.ones_like(mu)
         many = ones if multiplicity is None else checks.vector("multiplicity", multiplicity)
         for name, array in (("target_energy", energy), ("multiplicity", many)):
-            if array.size != mu.size:
-                raise ValueError(
-                    f"{name} must have one entry for each of the {mu.size} eigenvalues, "
-                    f"got {array.size}"
-                )
+            checks.same_length(name, array.size, mu.size, "eigenvalues")
         if not many.any():
-            raise ValueError("multiplicity must not be zero for every eigenvalue")
+            raise InputError("multiplicity", "must not be zero for every eigenvalue")
         approximation = checks.real("approximation", approximation, at_least=0.0)
         s2 = checks.real("noise_variance", noise_variance, at_least=approximation)
         order = np.argsort(-mu, kind="stable")
@@ -211,7 +213,7 @@ class Problem:
         b = checks.real("b", b, above=1.0, at_most=10.0)
         size = math.inf if sketch == math.inf else checks.count("sketch", sketch)
         if LARGEST_SKETCH < size < math.inf:
-            raise ValueError(f"sketch must be at most 10^12, or math.inf, got {sketch!r}")
+            raise InputError("sketch", "must be at most 10^12, or math.inf", repr(sketch))
         checks.choice("kind", kind, tuple(KINDS))
         sigma = checks.real("sigma", sigma, at_least=0.0, at_most=1e100)
         nodes = checks.count("nodes", nodes, minimum=16)
@@ -280,10 +282,11 @@ class Problem:
             triangle = np.asarray(np.linalg.qr(both, mode="r"))
         left, singular, right = np.linalg.svd(triangle[:sketch, :sketch])
         if singular[-1] <= sketch * np.finfo(float).eps * singular[0]:
-            raise ValueError(
-                f"sketched covariance must have full rank to rounding, got eigenvalues from "
-                f"{singular[0] ** 2:.3g} to {singular[-1] ** 2:.3g}: a = {a} decays too fast for "
-                f"sketch = {sketch}"
+            raise InputError(
+                "a",
+                "must leave the sketched covariance of full rank to rounding",
+                f"eigenvalues from {singular[0] ** 2:.3g} to {singular[-1] ** 2:.3g}",
+                f"a = {a} decays too fast for {arg('sketch')} = {sketch}",
             )
         energy = (left.T @ triangle[:sketch, sketch] / singular) ** 2
         # With as many coordinates as directions the sketch loses nothing.
@@ -307,7 +310,7 @@ class Problem:
         sum_i i^-b - tr(Sigma^-1 Sigma_w).
         """
         if self._prior is None:
-            raise ValueError("prior_mean needs a problem drawn from a prior, not from_spectrum")
+            raise InputError("prior", "needs a problem drawn from a prior, not one from_spectrum")
         energy, approximation = self._prior
         return replace(self, target_energy=energy, approximation=approximation)
 
@@ -317,9 +320,10 @@ class Problem:
             return self
         whole = np.floor(self.multiplicity)
         if (whole != self.multiplicity).any() or whole.sum() > 100_000:
-            raise ValueError(
-                "sampling needs whole multiplicities of at most 100000 directions in all, "
-                f"got {self.multiplicity.sum():g}"
+            raise InputError(
+                "problem",
+                "must have whole multiplicities of at most 100000 directions in all to be sampled",
+                f"{self.multiplicity.sum():g}",
             )
         times = whole.astype(np.int64)
         return replace(
@@ -359,9 +363,9 @@ def _check_model(
     sketch = checks.count("sketch", sketch)
     dim = checks.count("dim", dim)
     if dim < sketch:
-        raise ValueError(f"dim must be at least sketch = {sketch}, got {dim}")
+        raise InputError("dim", f"must be at least {arg('sketch')} = {sketch}", f"{dim}")
     if checks.real("a", a, above=1.0) * math.log(dim) > 690.0:
-        raise ValueError(f"a must leave the smallest eigenvalue {dim}^-a above 1e-300, got {a}")
+        raise InputError("a", f"must leave the smallest eigenvalue {dim}^-a above 1e-300", f"{a}")
     return (
         dim,
         sketch,

@@ -1,12 +1,10 @@
-"""Plan: a batch schedule with what it was made from and what it promises, and its JSON."""
+"""Plan: a batch schedule with what it was made from and what it promises."""
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,31 +12,12 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw._base.files import read_columns
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.version import __version__
+from batchlaw.batches.limits import Limits
+from batchlaw.plans.plan_json import read_plan, write_plan
 
-SCHEMA = 1
 UNITS = ("samples", "tokens")
-
-
-@dataclass(frozen=True)
-class Constraints:
-    """What every batch had to obey: bounds, a multiple, and at most so many stages."""
-
-    min_batch: int = 1
-    max_batch: int | None = None
-    multiple_of: int = 1
-    max_stages: int | None = None
-
-    def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.default is not None or value is not None:
-                object.__setattr__(self, each.name, checks.count(each.name, value))
-        if self.max_batch is not None and self.min_batch > self.max_batch:
-            raise ValueError(
-                f"min_batch must be at most max_batch = {self.max_batch}, got {self.min_batch}"
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +36,7 @@ class Plan:
         "samples" or "tokens".
     sequence_length
         Tokens of one sample; needed where the unit is tokens.
-    constraints
+    limits
         Bounds that the stages obey.
     prediction
         Numbers by name, such as the noise against the constant schedule and against the oracle.
@@ -76,7 +55,7 @@ class Plan:
     budget: int
     unit: str = "samples"
     sequence_length: int | None = None
-    constraints: Constraints = Constraints()
+    limits: Limits = field(default_factory=Limits)
     prediction: Mapping[str, float] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -88,7 +67,7 @@ class Plan:
         rates.flags.writeable = False
         checked: dict[str, Any] = {
             "rates": rates,
-            "stages": _check_stages(self.stages, rates.size, self.constraints),
+            "stages": _check_stages(self.stages, rates.size, self.limits),
             "budget": checks.count("budget", self.budget),
             "unit": checks.choice("unit", self.unit, UNITS),
             "prediction": {
@@ -103,7 +82,7 @@ class Plan:
         if self.sequence_length is not None:
             checked["sequence_length"] = checks.count("sequence_length", self.sequence_length)
         elif self.unit == "tokens":
-            raise ValueError("sequence_length must be given for a budget in tokens")
+            raise InputError("sequence_length", "must be given for a budget in tokens")
         for name, value in checked.items():
             object.__setattr__(self, name, value)
         self._check_budget()
@@ -113,9 +92,10 @@ class Plan:
         if self.sequence_length is not None:
             checks.count("tokens of all stages", self.samples * self.sequence_length)
         if self.spent > self.budget:
-            raise ValueError(
-                f"budget must cover the stages: they spend {self.spent} {self.unit}, "
-                f"got {self.budget}"
+            raise InputError(
+                "budget",
+                f"must cover the stages: they spend {self.spent} {self.unit}",
+                f"{self.budget}",
             )
 
     @property
@@ -143,7 +123,7 @@ class Plan:
         """Samples consumed before ``step`` (from 1); ``steps + 1`` gives those of the run."""
         step = checks.count("step", step)
         if step > self.steps + 1:
-            raise ValueError(f"step must be at most steps + 1 = {self.steps + 1}, got {step}")
+            raise InputError("step", f"must be at most steps + 1 = {self.steps + 1}", f"{step}")
         consumed, begin = 0, 0
         for end, size in self.stages:
             consumed += size * max(min(end, step - 1) - begin, 0)
@@ -153,7 +133,7 @@ class Plan:
     def tokens_before(self, step: int) -> int:
         """Tokens consumed before ``step``; needs ``sequence_length``."""
         if self.sequence_length is None:
-            raise ValueError("sequence_length must be known to count tokens")
+            raise InputError("sequence_length", "must be known to count tokens")
         return self.samples_before(step) * self.sequence_length
 
     def position(self, samples: int) -> tuple[int, int]:
@@ -163,7 +143,7 @@ class Plan:
         """
         left = checks.count("samples", samples, minimum=0)
         if left > self.samples:
-            raise ValueError(f"samples must be at most the {self.samples} of the run, got {left}")
+            raise InputError("samples", f"must be at most the {self.samples} of the run", f"{left}")
         begin = 0
         for end, size in self.stages:
             if left < (end - begin) * size:
@@ -194,51 +174,14 @@ class Plan:
 
     def to_json(self) -> str:
         """The plan as JSON. Floats keep every digit, so ``from_json`` gives the same plan."""
-        document = {
-            "schema": SCHEMA,
-            "version": self.version,
-            "steps": self.steps,
-            "budget": self.budget,
-            "unit": self.unit,
-            "sequence_length": self.sequence_length,
-            "stages": [list(stage) for stage in self.stages],
-            "constraints": {each.name: getattr(self.constraints, each.name) for each in _LIMITS},
-            "prediction": dict(self.prediction),
-            "assumptions": list(self.assumptions),
-            "inputs": dict(self.inputs),
-            "seed": self.seed,
-            "rates": self.rates.tolist(),
-        }
-        lines = (
-            f"  {json.dumps(name)}: {json.dumps(value, allow_nan=False)}"
-            for name, value in document.items()
+        return write_plan(
+            {each.name: getattr(self, each.name) for each in fields(self)} | {"steps": self.steps}
         )
-        return "{\n" + ",\n".join(lines) + "\n}\n"
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """A plan from its JSON; a field that is unknown, missing or wrong is named."""
-        document = _parse(text)
-        _check_fields("plan", document, _TYPES)
-        if document.pop("schema") != SCHEMA:
-            raise ValueError(f"plan field schema must be {SCHEMA}, the version that is read here")
-        _check_fields("constraints", document["constraints"], _CONSTRAINT_TYPES)
-        steps = document.pop("steps")
-        if steps != len(document["rates"]):
-            raise ValueError(
-                f"plan field steps must count the rates: {len(document['rates'])}, got {steps}"
-            )
-        for name, kind in (("rates", _NUMBER), ("assumptions", _TEXT)):
-            _check_items(name, document[name], kind)
-        for name, value in document["prediction"].items():
-            _check_type(f"prediction {name}", value, _NUMBER)
-        for stage in document["stages"]:
-            if not (isinstance(stage, list) and len(stage) == 2):
-                raise ValueError(f"plan field stages must hold pairs of numbers, got {stage!r}")
-            _check_items("stages", stage, _WHOLE)
-        document["stages"] = tuple(tuple(stage) for stage in document["stages"])
-        document["constraints"] = Constraints(**document["constraints"])
-        return cls(**document)
+        return cls(**read_plan(text))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Plan) and self.to_json() == other.to_json()
@@ -259,74 +202,60 @@ def samples_of_budget(
 ) -> int:
     """A budget in samples, from samples or tokens; whole samples of the tokens are taken."""
     if samples is None and tokens is None:
-        raise ValueError("a budget in samples or in tokens must be given")
+        raise InputError("budget", "must be given, in samples or in tokens")
     if tokens is None:
         return checks.count("samples", samples)
     if sequence_length is None:
-        raise ValueError("sequence_length must be given for a budget in tokens")
+        raise InputError("sequence_length", "must be given for a budget in tokens")
     length = checks.count("sequence_length", sequence_length)
     of_tokens = checks.count("tokens", tokens) // length
     if of_tokens < 1:
-        raise ValueError(f"tokens must fill one sample of {length}, got {tokens}")
+        raise InputError("tokens", f"must fill one sample of {length}", f"{tokens}")
     if samples is not None and checks.count("samples", samples) != of_tokens:
-        raise ValueError(
-            f"budgets contradict each other: {tokens} tokens are {of_tokens} samples of "
-            f"{length}, got {samples} samples"
+        raise InputError(
+            "samples",
+            f"must agree with the {tokens} tokens, {of_tokens} samples of {length}",
+            f"{samples}",
         )
     return of_tokens
 
 
-def read_schedule(path: Path, column: str) -> FloatArray:
-    """One number a step from a CSV file; a column ``step``, if any, must be 1, 2, 3, ..."""
-    columns = read_columns(path, needed=(column,), optional=("step",))
-    lines = path.read_text().rstrip().splitlines()
-    empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
-    if empty:
-        raise ValueError(f"{path} must have no gaps: line {empty[0]} is empty")
-    if "step" in columns:
-        expected = np.arange(1, columns["step"].size + 1)
-        wrong = columns["step"] != expected
-        if wrong.any():
-            at = int(np.argmax(wrong))
-            raise ValueError(
-                f"{path} must have no gaps: step {expected[at]} is missing, "
-                f"got {columns['step'][at]:g}"
-            )
-    return columns[column]
-
-
 def _check_stages(
-    stages: Sequence[tuple[int, int]], steps: int, constraints: Constraints
+    stages: Sequence[tuple[int, int]], steps: int, limits: Limits
 ) -> tuple[tuple[int, int], ...]:
     pairs = tuple(
         (checks.count("stage end", end), checks.count("stage batch", size)) for end, size in stages
     )
     if not pairs:
-        raise ValueError("stages must hold at least one stage, got none")
+        raise InputError("stages", "must hold at least one stage", "none")
     before, last_size = 0, 0
     for end, size in pairs:
         if end <= before:
-            raise ValueError(f"stages must end one after the other, got {end} after {before}")
+            raise InputError("stages", "must end one after the other", f"{end} after {before}")
         if size == last_size:
-            raise ValueError(f"stages must differ from their neighbours, got {size} twice")
-        _check_batch(size, constraints)
+            raise InputError("stages", "must differ from their neighbours", f"{size} twice")
+        _check_batch(size, limits)
         before, last_size = end, size
     if before != steps:
-        raise ValueError(f"stages must end at step {steps}, one step a rate, got {before}")
-    if constraints.max_stages is not None and len(pairs) > constraints.max_stages:
-        raise ValueError(
-            f"stages must be at most max_stages = {constraints.max_stages}, got {len(pairs)}"
-        )
+        raise InputError("stages", f"must end at step {steps}, one step per rate", f"{before}")
+    if limits.stages is not None and len(pairs) > limits.stages:
+        raise InputError("stages", f"must be at most {limits.stages}", f"{len(pairs)}")
     return pairs
 
 
-def _check_batch(size: int, limits: Constraints) -> None:
+def _check_batch(size: int, limits: Limits) -> None:
     high = size if limits.max_batch is None else limits.max_batch
     if not limits.min_batch <= size <= high:
-        raise ValueError(f"stages must obey min_batch and max_batch, got a batch of {size}")
+        raise InputError(
+            "stages",
+            f"must obey {arg('min_batch')} and {arg('max_batch')}",
+            f"a batch of {size}",
+        )
     if size % limits.multiple_of:
-        raise ValueError(
-            f"stages must be multiples of multiple_of = {limits.multiple_of}, got a batch of {size}"
+        raise InputError(
+            "stages",
+            f"must be multiples of {arg('multiple_of')} = {limits.multiple_of}",
+            f"a batch of {size}",
         )
 
 
@@ -334,83 +263,4 @@ def _json_only(inputs: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return dict(json.loads(json.dumps(dict(inputs), allow_nan=False)))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"inputs must be values that JSON can hold: {error}") from None
-
-
-_LIMITS = fields(Constraints)
-_WHOLE, _NUMBER, _TEXT = "a whole number", "a number", "text"
-_OPTIONAL = "a whole number or null"
-_KINDS: dict[str, tuple[type, ...]] = {
-    _WHOLE: (int,),
-    _NUMBER: (int, float),
-    _TEXT: (str,),
-    _OPTIONAL: (int, type(None)),
-    "a list": (list,),
-    "an object": (dict,),
-}
-_TYPES = {
-    "schema": _WHOLE,
-    "version": _TEXT,
-    "steps": _WHOLE,
-    "budget": _WHOLE,
-    "unit": _TEXT,
-    "sequence_length": _OPTIONAL,
-    "stages": "a list",
-    "constraints": "an object",
-    "prediction": "an object",
-    "assumptions": "a list",
-    "inputs": "an object",
-    "seed": _OPTIONAL,
-    "rates": "a list",
-}
-_CONSTRAINT_TYPES = {
-    "min_batch": _WHOLE,
-    "max_batch": _OPTIONAL,
-    "multiple_of": _WHOLE,
-    "max_stages": _OPTIONAL,
-}
-
-
-def _parse(text: str) -> dict[str, Any]:
-    def no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
-                raise ValueError(f"plan field {name} must be given once")
-        return dict(pairs)
-
-    def no_constants(name: str) -> float:
-        raise ValueError(f"a plan must hold finite numbers, got {name}")
-
-    if isinstance(text, os.PathLike) or str(text).endswith(".json"):
-        raise ValueError(
-            "a plan must be given as its JSON text, got a file name: "
-            f"pass Path({os.fspath(text)!r}).read_text()"
-        )
-    try:
-        document = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
-    except (json.JSONDecodeError, RecursionError, TypeError) as error:
-        raise ValueError(f"a plan must be JSON: {error}") from None
-    if not isinstance(document, dict):
-        raise ValueError(f"a plan must be a JSON object, got {type(document).__name__}")
-    return document
-
-
-def _check_fields(owner: str, document: dict[str, Any], types: dict[str, str]) -> None:
-    for name in document:
-        if name not in types:
-            raise ValueError(f"{owner} field {name} is unknown")
-    for name, kind in types.items():
-        if name not in document:
-            raise ValueError(f"{owner} field {name} is missing")
-        _check_type(name, document[name], kind)
-
-
-def _check_items(name: str, values: list[Any], kind: str) -> None:
-    for value in values:
-        _check_type(name, value, kind, "hold")
-
-
-def _check_type(name: str, value: Any, kind: str, verb: str = "be") -> None:
-    if isinstance(value, bool) or not isinstance(value, _KINDS[kind]):
-        raise ValueError(f"plan field {name} must {verb} {kind}, got {value!r}")
+        raise InputError("inputs", "must be values that JSON can hold", hint=str(error)) from None

@@ -1,4 +1,4 @@
-"""From a learning-rate schedule, a budget and constraints to a Plan."""
+"""From a learning-rate schedule, a budget and limits to a Plan."""
 
 from __future__ import annotations
 
@@ -11,33 +11,27 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw.batches.allocation import allocate, effective_batch, effective_fluctuation
-from batchlaw.batches.factors import on_ladder
+from batchlaw._base.errors import InputError, arg
+from batchlaw.batches.allocation import allocate
+from batchlaw.batches.effective import effective_batch
+from batchlaw.batches.factors import stages_by_factors
+from batchlaw.batches.limits import Limits
 from batchlaw.batches.stages import best_stages
 from batchlaw.design.optimum import model_noise
-from batchlaw.influences.weights import influence, influence_proxy
-from batchlaw.influences.worst_case import proxy_candidates, robust_influence
+from batchlaw.influences.weights import influence as influence_of
+from batchlaw.influences.worst_case import power_law_candidates, robust_influence
 from batchlaw.model.problem import Problem
-from batchlaw.plans.plan import UNITS, Constraints, Plan, samples_of_budget, stages_of
+from batchlaw.model.spectrum import USUAL_STEP, PowerLaw, Spectrum, check_spectrum
+from batchlaw.plans.plan import UNITS, Plan, samples_of_budget, stages_of
 from batchlaw.risk.one_pass import one_pass_risk
+from batchlaw.risk.procedures import MultiPass, OnePass, Procedure, Reshuffled
+from batchlaw.schedule.update_rule import PLAIN, UpdateRule, rule_of
 
-SAMPLINGS = ("one pass", "independent batches", "reshuffled epochs")
-# Where no scale is known, gamma tr(Sigma): about half of what is stable with single samples.
-USUAL = 0.5
-
-
-@dataclass(frozen=True)
-class PowerLaw:
-    """A spectrum known by its exponent (or a range of them) and its trace.
-
-    ``scale`` is tr(Sigma) in the units of the rates; None takes 1/2 over the peak rate.
-    """
-
-    exponent: float | tuple[float, float] = (1.2, 3.0)
-    scale: float | None = None
-
-
-Spectrum = Problem | PowerLaw
+# Procedures that a plan can be for, and the stages that it may have where nothing is said.
+PROCEDURES: dict[str, type[Procedure]] = {
+    kind.name: kind for kind in (OnePass, MultiPass, Reshuffled)
+}
+STAGES = 8
 
 
 def plan(
@@ -45,20 +39,19 @@ def plan(
     budget: int,
     *,
     spectrum: Spectrum | None = None,
+    influence: ArrayLike | None = None,
+    rule: UpdateRule | None = None,
     noise: ArrayLike | str | None = None,
-    stages: int | None = 8,
+    stages: int | None = STAGES,
     min_batch: int = 1,
     max_batch: int | None = None,
     multiple_of: int = 1,
-    factor: int | None = None,
+    batch_factor: int | None = None,
     unit: str = "samples",
     sequence_length: int | None = None,
-    sampling: str = "one pass",
+    procedure: str = OnePass.name,
     dataset_size: int | None = None,
     replacement: bool = False,
-    momentum: float = 0.0,
-    nesterov: bool = False,
-    pytorch: bool = False,
     inputs: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Plan:
@@ -69,42 +62,43 @@ def plan(
     rates : (T,) array
         Step sizes of the run.
     budget
-        What may be spent, in ``unit``: samples, or tokens with ``sequence_length`` of them a
+        What may be spent, in ``unit``: samples, or tokens with ``sequence_length`` of them per
         sample.
     spectrum
-        A ``Problem``, or a ``PowerLaw``; by default a power law with an exponent between 1.2
-        and 3, for which the worst case is made as good as it can be.
+        A ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` or ``ModelSpectrum``; by default a power
+        law with an exponent between 1.2 and 3, for which the worst case is made as good as it can
+        be. For plain SGD a power law's influence is taken in its closed form, ``influence_proxy``.
+    influence : (T,) or (K, T) array, optional
+        In place of a spectrum: the influence of every update, from ``adam_influence`` or measured;
+        or K of them that are thought possible, for which the worst case is made as good as it
+        can be.
+    rule
+        The update rule, ``bl.sgd(...)``; plain SGD by default. An influence has its own.
     noise : (T,) array or "model", optional
         Variance of the gradient noise at every step, up to a factor, from a pilot run; or the
         problem's own, s2 + bias_t. The plan then follows sqrt(kappa_t noise_t).
     stages
         At most so many constant stages; None leaves every step free.
     min_batch
-        No batch below it.
+        No batch is smaller.
     max_batch
-        No batch above it.
+        No batch is larger.
     multiple_of
         Every batch is a multiple of it.
-    factor
+    batch_factor
         Stages differ by powers of this, and a rise comes after whole batches of the new size,
         as OLMo-core needs it; a heuristic on top of the best stages.
     unit
         Of the budget: "samples" or "tokens".
     sequence_length
         Tokens of one sample; needed where the budget is in tokens.
-    sampling
-        "one pass", or how a dataset is reused: "independent batches", or "reshuffled epochs",
-        for which no gain is quoted, because none is known.
+    procedure
+        "one-pass"; or how a dataset is reused: "multi-pass", with independent batches, or
+        "reshuffled", in epochs, for which no gain is quoted, because none is known.
     dataset_size
         Samples of the dataset that is reused.
     replacement
-        Independent batches are drawn with replacement.
-    momentum
-        One number, as in ``influence``; for one pass and a ``Problem``.
-    nesterov
-        As in ``influence``.
-    pytorch
-        As in ``influence``.
+        Batches of multi-pass are drawn with replacement.
     inputs
         Kept in the plan: how rates and spectrum were given.
     seed
@@ -112,37 +106,36 @@ def plan(
     """
     gamma = checks.vector("rates", rates)
     if not gamma.any():
-        raise ValueError("rates must not all be zero")
+        raise InputError("rates", "must not all be zero")
     samples = _samples(budget, unit, sequence_length)
-    size = _dataset(sampling, dataset_size, samples)
-    if replacement and sampling != "independent batches":
-        raise ValueError(f"replacement must come with independent batches, got {sampling}")
-    if size is not None and not replacement:
-        max_batch = size if max_batch is None else min(max_batch, size)
-    spectrum = PowerLaw() if spectrum is None else spectrum
-    rule = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
-    _check_momentum(rule, spectrum, sampling)
-    kappa, candidates, assumptions = _influence(spectrum, gamma, rule)
-    level, said = _noise(noise, spectrum, gamma, rule)
-    kappa, candidates = kappa * level, candidates * level
-    limits = {"min_batch": min_batch, "max_batch": max_batch, "multiple_of": multiple_of}
-    batches, bounds = _batches(kappa, samples, stages, limits, factor)
-    if sampling == "one pass":
-        known = bounds | _buys(kappa, batches) | _over(candidates, batches)
+    run = _procedure(procedure, dataset_size, replacement, samples)
+    limits = Limits(min_batch, max_batch, multiple_of, stages, batch_factor).capped(run.max_batch)
+    source = _given(influence, spectrum, rule, gamma)
+    if source is None:
+        spectrum = PowerLaw() if spectrum is None else check_spectrum(spectrum)
+        update = rule_of(rule)
+        run.check_rule(update)
+        source = _from_spectrum(spectrum, gamma, update)
+    level, noise_assumptions = _noise(noise, spectrum, gamma, rule)
+    kappa, candidates = source.influence * level, source.candidates * level
+    batches, prediction = _batches(kappa, samples, limits)
+    assumptions = [*source.assumptions, *noise_assumptions]
+    if isinstance(run, OnePass):
+        prediction |= _gain(kappa, batches) | _over(candidates, batches)
         if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
-            known |= _exactly(spectrum, gamma, batches, rule)
+            prediction |= _exact_gain(spectrum, gamma, batches, rule)
     else:
-        known, reuse = _reuse(kappa, batches, sampling, size or 0, replacement)
-        said += [reuse]
+        prediction, reuse = _reuse(kappa, batches, run)
+        assumptions.append(reuse)
     return Plan(
         rates=gamma,
         stages=stages_of(batches),
         budget=budget,
         unit=unit,
         sequence_length=sequence_length,
-        constraints=Constraints(min_batch, max_batch, multiple_of, stages),
-        prediction=known,
-        assumptions=(*assumptions, *said),
+        limits=limits,
+        prediction=prediction,
+        assumptions=tuple(assumptions),
         inputs=dict(inputs or {}),
         seed=seed,
     )
@@ -155,124 +148,145 @@ def _samples(budget: int, unit: str, sequence_length: int | None) -> int:
     return samples_of_budget(None, budget, sequence_length)
 
 
-def _dataset(sampling: str, dataset_size: int | None, samples: int) -> int | None:
-    """Size of the dataset that is reused; None for one pass, which must not need more."""
-    if checks.choice("sampling", sampling, SAMPLINGS) != "one pass":
-        if dataset_size is None:
-            raise ValueError(f"dataset_size must be given for {sampling}")
-        return checks.count("dataset_size", dataset_size, minimum=2)
-    if dataset_size is not None and samples > checks.count("dataset_size", dataset_size):
-        raise ValueError(
-            f"one pass must not take more than the {dataset_size} samples of the dataset, "
-            f"got {samples}: name the sampling"
+def _procedure(
+    name: str, dataset_size: int | None, replacement: bool, samples: int
+) -> OnePass | MultiPass | Reshuffled:
+    """The procedure; one pass must not need more samples than there are."""
+    checks.choice("procedure", name, PROCEDURES)
+    if replacement and name != MultiPass.name:
+        raise InputError("replacement", f"must come with procedure {MultiPass.name}", name)
+    if name == OnePass.name:
+        if dataset_size is not None and samples > checks.count("dataset_size", dataset_size):
+            raise InputError(
+                "budget",
+                f"must not be more than the {dataset_size} samples of the dataset for one pass",
+                f"{samples}",
+                f"name the {arg('procedure')}",
+            )
+        return OnePass()
+    if dataset_size is None:
+        raise InputError("dataset_size", f"must be given for procedure {name}")
+    size = checks.count("dataset_size", dataset_size, minimum=2)
+    return MultiPass(size, replacement) if name == MultiPass.name else Reshuffled(size)
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """Influence, the candidates that it stands for, and what was assumed for it."""
+
+    influence: FloatArray
+    candidates: FloatArray
+    assumptions: tuple[str, ...]
+
+
+def _given(
+    influence: ArrayLike | None,
+    spectrum: Spectrum | None,
+    rule: UpdateRule | None,
+    gamma: FloatArray,
+) -> _Source | None:
+    """An influence that the caller has; None where it must be computed."""
+    if influence is None:
+        return None
+    for name, other in (("spectrum", spectrum), ("rule", rule)):
+        if other is not None:
+            raise InputError(name, f"has no use with {arg('influence')}, give one or the other")
+    candidates = np.atleast_2d(np.asarray(influence, dtype=np.float64))
+    if candidates.ndim != 2 or candidates.shape[1] != gamma.size:
+        raise InputError(
+            "influence",
+            f"must have one entry for each of the {gamma.size} rates, or K rows of them",
+            f"shape {np.shape(influence)}",
         )
-    return None
+    noise = "the noise of update t adds to the final risk by its given influence over its batch"
+    if candidates.shape[0] == 1:
+        kappa = checks.vector("influence", candidates[0])
+        if not kappa.any():
+            raise InputError("influence", "must not be zero at every step")
+        return _Source(kappa, kappa[None, :], (noise,))
+    safe = f"{candidates.shape[0]} influences are possible, and the worst case is made best"
+    return _Source(robust_influence(candidates).influence, candidates, (noise, safe))
 
 
-def _check_momentum(rule: dict[str, Any], spectrum: Spectrum, sampling: str) -> None:
-    if not rule["momentum"]:
-        if rule["nesterov"] or rule["pytorch"]:
-            raise ValueError("nesterov and pytorch are forms of momentum, which is zero")
-        return
-    if not isinstance(spectrum, Problem):
-        raise ValueError("a plan with momentum must have a problem's spectrum, got a power law")
-    if sampling != "one pass":
-        raise ValueError(f"a plan with momentum must be for one pass, got {sampling}")
+def _from_spectrum(spectrum: Spectrum, gamma: FloatArray, rule: UpdateRule) -> _Source:
+    if isinstance(spectrum, PowerLaw):
+        return _from_power_law(spectrum, gamma, rule)
+    candidates = np.atleast_2d(influence_of(spectrum, gamma, rule=rule))
+    kappa = candidates[0] if len(candidates) == 1 else robust_influence(candidates).influence
+    problem = isinstance(spectrum, Problem)
+    source = "the given problem's" if problem else f"as given, {type(spectrum).__name__}"
+    return _Source(kappa, candidates, (rule.assumption(), f"the spectrum is {source}"))
+
+
+def _from_power_law(law: PowerLaw, gamma: FloatArray, rule: UpdateRule) -> _Source:
+    # The closed form belongs to plain SGD; any other rule needs the eigenvalues themselves.
+    candidates = (
+        power_law_candidates(gamma, law)
+        if rule.plain
+        else np.atleast_2d(influence_of(law, gamma, rule=rule))
+    )
+    assumed = f"eigenvalues fall as a power law with trace {law.trace(float(gamma.max())):.6g}"
+    if law.scale is None:
+        assumed += f" (not given: taken as {USUAL_STEP} over the peak rate)"
+    low, high = law.range
+    if candidates.shape[0] == 1:
+        assumed += f" and exponent {low:g}"
+        return _Source(candidates[0], candidates, (rule.assumption(), assumed))
+    assumed += f" and an exponent between {low:g} and {high:g}"
+    kappa = robust_influence(candidates).influence
+    return _Source(kappa, candidates, (rule.assumption(), assumed))
 
 
 def _noise(
-    noise: ArrayLike | str | None, spectrum: Spectrum, gamma: FloatArray, rule: dict[str, Any]
+    noise: ArrayLike | str | None,
+    spectrum: Spectrum | None,
+    gamma: FloatArray,
+    rule: UpdateRule | None,
 ) -> tuple[FloatArray, list[str]]:
     """Noise level of every step, and the sentence that says where it came from."""
     if noise is None:
         return np.ones_like(gamma), []
     if isinstance(noise, str):
         if noise != "model" or not isinstance(spectrum, Problem):
-            raise ValueError(f'noise must be an array, or "model" with a problem, got {noise!r}')
-        said = "the gradient noise falls with the bias, as in the problem"
-        return model_noise(spectrum, gamma, **rule), [said]
+            raise InputError("noise", 'must be an array, or "model" with a problem', repr(noise))
+        assumed = "the gradient noise falls with the bias, as in the problem"
+        return model_noise(spectrum, gamma, rule=rule), [assumed]
     level = checks.vector("noise", noise)
     if level.size != gamma.size or not level.any():
-        raise ValueError(
-            f"noise must have one entry for each of the {gamma.size} rates, not all zero, "
-            f"got {level.size}"
+        raise InputError(
+            "noise",
+            f"must have one entry for each of the {gamma.size} rates, not all zero",
+            f"{level.size}",
         )
     return level, ["the gradient noise changes along the run as given"]
 
 
-def _exactly(
-    problem: Problem, gamma: FloatArray, batches: FloatArray, rule: dict[str, Any]
-) -> dict[str, float]:
-    schedules = [batches, np.full(gamma.size, float(batches.mean()))]
-    ratio, _ = one_pass_risk(problem, gamma, schedules, **rule).ratio("variance", 0, 1)
-    return {"exact_variance_against_constant": ratio}
-
-
-def _influence(
-    spectrum: Spectrum, gamma: FloatArray, rule: dict[str, Any]
-) -> tuple[FloatArray, FloatArray, list[str]]:
-    """Influence, the candidates that it stands for, and what was assumed for it."""
-    model = (
-        "plain SGD on a quadratic loss and its last iterate, without momentum, averaging or "
-        "adaptive steps"
-    )
-    if isinstance(spectrum, Problem):
-        kappa = influence(spectrum, gamma, **rule)
-        if rule["momentum"]:
-            form = "Nesterov's" if rule["nesterov"] else "heavy-ball"
-            scaled = ", the velocity times the current rate" if rule["pytorch"] else ""
-            model = (
-                f"SGD with {form} momentum {rule['momentum']:g}{scaled}, on a quadratic loss and "
-                "its last iterate, without averaging or adaptive steps"
-            )
-        return kappa, kappa[None, :], [model, "the spectrum is the given problem's"]
-    exponents = np.atleast_1d(np.asarray(spectrum.exponent, dtype=np.float64))
-    scale = USUAL / float(gamma.max()) if spectrum.scale is None else spectrum.scale
-    scale = checks.real("scale", scale, above=0.0)
-    # The largest of eigenvalues i^-a with this trace, the zeta function bounded from above.
-    top = scale / (1.0 + 1.0 / (float(exponents.min()) - 1.0))
-    if float(gamma.max()) * top >= 2.0:
-        raise ValueError(
-            f"scale {scale:.6g} makes the peak rate {gamma.max():.6g} unstable: the largest "
-            f"eigenvalue is at least {top:.6g}"
-        )
-    said = f"eigenvalues fall as a power law with trace {scale:.6g}"
-    if spectrum.scale is None:
-        said += f" (not given: taken as {USUAL} over the peak rate)"
-    if exponents.size == 1:
-        kappa = influence_proxy(gamma, float(exponents[0]), scale)
-        said += f" and exponent {exponents[0]:g}"
-        return kappa, kappa[None, :], [model, said]
-    low, high = map(float, exponents)
-    said += f" and an exponent between {low:g} and {high:g}"
-    candidates = proxy_candidates(gamma, (low, high), scale)
-    return robust_influence(candidates).influence, candidates, [model, said]
-
-
 def _batches(
-    kappa: FloatArray,
-    samples: int,
-    stages: int | None,
-    limits: dict[str, Any],
-    factor: int | None,
+    kappa: FloatArray, samples: int, limits: Limits
 ) -> tuple[FloatArray, dict[str, float]]:
     """The schedule, and its objective against the oracle's and the bound's."""
-    if stages is not None:
-        staged = best_stages(kappa, samples, stages, **limits)
+    if limits.stages is not None:
+        staged = best_stages(kappa, samples, limits)
         batches = np.asarray(staged.batches, dtype=np.float64)
         bound, loss = staged.lower_bound, staged.boundary_loss
-        if factor is not None:
-            step = checks.count("factor", factor, minimum=2)
+        if limits.batch_factor is not None:
             sizes = np.asarray(staged.sizes, dtype=np.float64)
-            laid = on_ladder(kappa, staged.ends, sizes, samples, step, **limits)
-            if laid is None:
-                raise ValueError(f"no schedule by factors of {step} fits; try other stages")
-            batches = laid
-    elif factor is not None:
-        raise ValueError("factor needs stages, got none")
+            stepped = stages_by_factors(kappa, staged.ends, sizes, samples, limits)
+            if stepped is None:
+                raise InputError(
+                    "batch_factor", "must let some schedule fit", f"{limits.batch_factor}"
+                )
+            batches = stepped
     else:
-        spend = samples - samples % int(limits["multiple_of"])
-        batches = np.asarray(allocate(kappa, spend, **limits), dtype=np.float64)
+        spend = samples - samples % limits.multiple_of
+        free = allocate(
+            kappa,
+            spend,
+            min_batch=limits.min_batch,
+            max_batch=limits.max_batch,
+            multiple_of=limits.multiple_of,
+        )
+        batches = np.asarray(free, dtype=np.float64)
         bound, loss = float((kappa / batches).sum()), 0.0
     objective = float((kappa / batches).sum())
     oracle = float(np.sqrt(kappa).sum() ** 2 / samples)
@@ -283,8 +297,8 @@ def _batches(
     }
 
 
-def _buys(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
-    """What the schedule buys against a constant one of the same sum."""
+def _gain(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
+    """What the schedule leaves against a constant one of the same sum."""
     constant = float(batches.mean())
     effective = float(effective_batch(kappa, batches))
     return {
@@ -294,26 +308,12 @@ def _buys(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
     }
 
 
-def _reuse(
-    kappa: FloatArray, batches: FloatArray, sampling: str, size: int, replacement: bool
-) -> tuple[dict[str, float], str]:
-    """What is known where a dataset is reused, through rho_t, and what was assumed."""
-    if sampling != "independent batches":
-        return {}, (
-            f"{sampling} of a dataset of {size} samples; no gain is quoted: their noise is "
-            "smaller and follows another law, while the stages follow the influence for "
-            "independent batches"
-        )
-    constant = float(batches.mean())
-    both = [batches, np.full(batches.size, constant)]
-    ours, theirs = np.asarray(effective_fluctuation(kappa, both, size, replacement=replacement))
-    known = {
-        "constant_batch": constant,
-        "effective_fluctuation": float(ours),
-        "noise_against_constant": float(ours / theirs) if theirs > 0.0 else 1.0,
-    }
-    how = "with" if replacement else "without"
-    return known, f"{sampling} {how} replacement from a dataset of {size} samples"
+def _exact_gain(
+    problem: Problem, gamma: FloatArray, batches: FloatArray, rule: UpdateRule | None
+) -> dict[str, float]:
+    schedules = [batches, np.full(gamma.size, float(batches.mean()))]
+    risk = one_pass_risk(problem, gamma, schedules, rule=PLAIN if rule is None else rule)
+    return {"exact_variance_against_constant": risk.ratio("variance", 0, 1)[0]}
 
 
 def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:
@@ -327,3 +327,25 @@ def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:
         "worst_ratio_over_exponents": float((noise / oracles).max()),
         "worst_noise_against_constant": float((noise / constants).max()),
     }
+
+
+def _reuse(
+    kappa: FloatArray, batches: FloatArray, run: MultiPass | Reshuffled
+) -> tuple[dict[str, float], str]:
+    """What is known where a dataset is reused, through rho_t, and what was assumed."""
+    if isinstance(run, Reshuffled):
+        return {}, (
+            f"{run.sampling} of a dataset of {run.samples} samples; no gain is quoted: their "
+            "noise is smaller and follows another law, while the stages follow the influence for "
+            "independent batches"
+        )
+    constant = float(batches.mean())
+    both = [batches, np.full(batches.size, constant)]
+    ours, theirs = run.summaries(kappa, both)[run.summary]
+    prediction = {
+        "constant_batch": constant,
+        "effective_fluctuation": float(ours),
+        "noise_against_constant": float(ours / theirs) if theirs > 0.0 else 1.0,
+    }
+    how = "with" if run.replacement else "without"
+    return prediction, f"{run.sampling} {how} replacement from a dataset of {run.samples} samples"

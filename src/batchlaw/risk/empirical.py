@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError, Unstable
 from batchlaw.model.problem import Problem
 from batchlaw.risk.runs import Dataset, check_dataset
 
@@ -86,9 +87,10 @@ def check_features(problem: Problem, features: FloatArray) -> None:
     """Features must be coordinates in the eigenbasis of this problem."""
     M = problem.eigenvalues.size
     if features.shape[1] != M:
-        raise ValueError(
-            f"features must have one column for each of the problem's {M} directions, "
-            f"got {features.shape[1]}"
+        raise InputError(
+            "features",
+            f"must have one column for each of the problem's {M} directions",
+            f"{features.shape[1]}",
         )
 
 
@@ -102,8 +104,10 @@ def check_reused(problem: Problem, dataset: Dataset) -> Dataset:
 def check_finite(parts: FloatArray, rates: FloatArray, nu: FloatArray) -> None:
     """The rates contract Sigma's directions, not always those of a small dataset."""
     if not np.isfinite(parts).all():
-        raise ValueError(
-            f"peak rate {rates.max():.6g} is unstable on this dataset: "
-            f"2 / largest eigenvalue of its covariance is {2.0 / nu[0]:.6g}, "
-            "and batches scatter around it; the risk overflows"
+        raise Unstable(
+            "rates",
+            "is unstable on this dataset",
+            hint=f"2 / largest eigenvalue of its covariance is {2.0 / nu[0]:.6g}, "
+            "and batches scatter around it; the risk overflows",
+            subject=f"peak rate {rates.max():.6g}",
         )

@@ -11,15 +11,15 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray, IntArray
 from batchlaw._base.kernels import fluctuation as kernels
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.model.problem import Problem
 from batchlaw.risk.empirical import Empirical, check_finite, check_reused, responses, survivals
 from batchlaw.risk.gradient_descent import dataset_risk
 from batchlaw.risk.over_datasets import reuse_name
-from batchlaw.risk.result import Risk
+from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.runs import Dataset
 from batchlaw.risk.stability import excess_note
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 # Products z_a z_b kept between steps: 1 GB of doubles; past it they are formed at each step.
 LARGEST_TABLE = 2**27
@@ -94,8 +94,11 @@ def fluctuation_given_dataset(
             method=f"truncated to {k} of {K} directions, given the dataset",
             uncertainty=share * fluctuation / risk.excess,
             notes=(
-                f"the fluctuation errs by about {share:.1e} of itself or less, as measured on the "
-                "schedule with the largest one",
+                Note(
+                    f"the fluctuation errs by about {share:.1e} of itself or less, as measured on "
+                    "the schedule with the largest one",
+                    "truncation",
+                ),
                 *risk.notes,
             ),
         )

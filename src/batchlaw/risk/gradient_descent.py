@@ -11,7 +11,7 @@ from batchlaw.risk.empirical import Empirical, check_features, check_finite, che
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset, check_dataset
 from batchlaw.risk.stability import excess_note
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by check_finite

@@ -29,19 +29,20 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray, IntArray
+from batchlaw._base.errors import InputError, Unstable
 from batchlaw._base.kernels import mean_field
 from batchlaw._base.kernels.common import products
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.model.problem import Problem
 from batchlaw.risk.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
-from batchlaw.risk.result import Risk
+from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.sample_spectrum import (
     SampleSpectrum,
     largest_sample_eigenvalue,
     sample_spectrum,
 )
 from batchlaw.risk.stability import check_overflow
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 # At most one dataset in so many holds a sample that is larger than the outlier considered.
 OUTLIER_RARITY = 10.0
@@ -126,9 +127,10 @@ def _with_outliers(risk: Risk, growth: float) -> Risk:
     """The result as it is, or with no claim on its error where rare datasets decide."""
     if growth <= LARGEST_GROWTH:
         return risk
-    note = (
+    note = Note(
         f"updates multiply an outlying sample's squared residual by {growth:.3g}: rare datasets "
-        "may decide the exact average, and are left out here"
+        "may decide the exact average, and are left out here",
+        "outliers",
     )
     return replace(risk, uncertainty=np.inf, notes=(*risk.notes, note))
 
@@ -303,9 +305,11 @@ def _check_run(problem: Problem, rates: ArrayLike, samples: int) -> tuple[FloatA
     N = checks.count("samples", samples, minimum=2)
     edge = largest_sample_eigenvalue(problem, N)
     if gamma.max() * edge >= 2.0:
-        raise ValueError(
-            f"peak rate {gamma.max():.6g} is unstable on {N} samples: 2 / largest eigenvalue of "
-            f"their covariance is about {2.0 / edge:.6g}"
+        raise Unstable(
+            "rates",
+            f"is unstable on {N} samples",
+            hint=f"2 / largest eigenvalue of their covariance is about {2.0 / edge:.6g}",
+            subject=f"peak rate {gamma.max():.6g}",
         )
     return gamma, N
 
@@ -315,5 +319,5 @@ def _check_nodes(nodes: int | None) -> int | None:
         return None
     nodes = checks.count("nodes", nodes, minimum=8)
     if nodes % 2:
-        raise ValueError(f"nodes must be even: the contour is symmetric, got {nodes}")
+        raise InputError("nodes", "must be even: the contour is symmetric", f"{nodes}")
     return nodes

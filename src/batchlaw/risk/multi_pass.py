@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches
+from batchlaw._base.errors import InputError
 from batchlaw.model.problem import Problem
 from batchlaw.risk.given_dataset import fluctuation_given_dataset
 from batchlaw.risk.gradient_descent import given_dataset, given_features
@@ -15,7 +16,7 @@ from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
 
-METHODS = ("mean_field", "simple")
+METHODS = ("mean-field", "simple")
 
 
 def gradient_descent_risk(
@@ -52,7 +53,7 @@ def multi_pass_risk(
     samples: int | None = None,
     dataset: Dataset | None = None,
     replacement: bool = False,
-    method: str = "mean_field",
+    method: str = METHODS[0],
     truncate: int | None = None,
     trajectory: bool = False,
 ) -> Risk:
@@ -72,7 +73,7 @@ def multi_pass_risk(
     replacement
         Whether a batch is drawn with replacement.
     method
-        Of the expectation over datasets: "mean_field" or "simple".
+        Of the expectation over datasets: "mean-field" or "simple".
     truncate
         Given a dataset: couple only so many directions, with the error reported; faster for
         many schedules (see ``fluctuation_given_dataset``).
@@ -88,7 +89,7 @@ def multi_pass_risk(
             problem, rates, batches, dataset, replacement=replacement, truncate=truncate
         )
     if truncate is not None:
-        raise ValueError("truncate belongs to the exact risk given a dataset")
+        raise InputError("truncate", "belongs to the exact risk given a dataset")
     N = checks.count("samples", samples)
     if method == "simple":
         return expected_fluctuation_simple(problem, rates, batches, N, replacement=replacement)
@@ -99,11 +100,14 @@ def multi_pass_risk(
 
 def _either(dataset: object, samples: int | None) -> None:
     if (dataset is None) == (samples is None):
-        raise ValueError("give either a dataset, or samples: the size of datasets to average over")
+        raise InputError(
+            "samples",
+            "must be given, the size of datasets to average over; or a dataset, and not both",
+        )
 
 
-def _check_trajectory(trajectory: bool, dataset: object, method: str = "mean_field") -> None:
+def _check_trajectory(trajectory: bool, dataset: object, method: str = METHODS[0]) -> None:
     if trajectory and dataset is not None:
-        raise ValueError("trajectory belongs to the expectation over datasets, got a dataset")
-    if trajectory and method != "mean_field":
-        raise ValueError(f"trajectory belongs to the mean field, got method {method}")
+        raise InputError("trajectory", "belongs to the expectation over datasets", "a dataset")
+    if trajectory and method != METHODS[0]:
+        raise InputError("trajectory", "belongs to the mean field", f"method {method}")

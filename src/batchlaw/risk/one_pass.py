@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -11,7 +13,8 @@ from batchlaw._base.kernels import moments
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.risk.stability import check_overflow, excess_note, growth_note
-from batchlaw.schedule.update_rules import check_stable, readout, running_readout, update_rule
+from batchlaw.schedule.averages import running_readout
+from batchlaw.schedule.update_rule import UpdateRule, check_stable, linear, rule_of
 
 
 def one_pass_risk(
@@ -19,10 +22,11 @@ def one_pass_risk(
     rates: ArrayLike,
     batches: Batches,
     *,
+    rule: UpdateRule | None = None,
     momentum: float | ArrayLike = 0.0,
     nesterov: bool = False,
     pytorch: bool = False,
-    average: ArrayLike | None = None,
+    average: ArrayLike | str | None = None,
     trajectory: bool = False,
 ) -> Risk:
     r"""Exact expected risk of one-pass batch SGD, in O(T M) a schedule.
@@ -45,37 +49,44 @@ def one_pass_risk(
         Step sizes gamma_t.
     batches : (T,) or (S, T) array
         Batch sizes B_t.
+    rule
+        The update rule, ``bl.sgd(...)``; plain SGD by default.
     momentum
-        beta, one number or one a step, each in [0, 1).
+        Shorthand for ``rule``, as in ``bl.sgd``.
     nesterov
-        Whether it is Nesterov's, and not heavy ball (``update_rules.update_rule``).
+        Likewise.
     pytorch
-        Whether momentum has PyTorch's form, a sum of gradients times the current rate.
-    average : (T,) array, optional
-        Weights on the iterates u_1..u_T; what they lack to 1 stays on u_0. None: u_T.
+        Likewise.
+    average
+        Likewise.
     trajectory
         Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T, or of the
-        running average (``update_rules.running_readout``).
+        running average (``schedule.averages.running_readout``).
     """
-    gamma = check_stable(rates, float(problem.eigenvalues[0]), momentum, nesterov)
+    options: dict[str, Any] = {
+        "momentum": momentum,
+        "nesterov": nesterov,
+        "pytorch": pytorch,
+        "average": average,
+    }
+    update = linear(rule_of(rule, **options), "the exact one-pass risk")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     sizes = checks.batches(batches, gamma.size, whole=False)
-    weights = readout(average, gamma.size)
-    plain = weights is None and not np.any(momentum)
+    readout = running_readout(update.readout(gamma.size), gamma.size)
 
     def parts(at: Problem) -> FloatArray:
         out = np.empty((sizes.shape[0], gamma.size + 1 if trajectory else 1, 3))
         state = (at.eigenvalues, at.multiplicity, at.target_energy, at.noise_variance)
-        if plain:
+        if update.plain:
             moments.one_pass_moments(*state, gamma, sizes, out)
         else:
-            rule = update_rule(gamma, momentum, nesterov, pytorch)
-            moments.general_moments(*state, rule, sizes, running_readout(weights, gamma.size), out)
+            moments.general_moments(*state, update.coefficients(gamma), sizes, readout, out)
         return out if trajectory else out[:, 0]
 
     ours = parts(problem)
     check_overflow(ours, gamma, sizes)
-    if np.ndim(momentum) == 0:
-        note = growth_note(problem, gamma, sizes, float(np.asarray(momentum)), nesterov)
+    if np.ndim(update.momentum) == 0:
+        note = growth_note(problem, gamma, sizes, float(update.momentum), update.nesterov)
     else:
         note = excess_note(problem, ours.sum(axis=-1))
     single = checks.is_single(batches)
@@ -86,7 +97,7 @@ def one_pass_risk(
         uncertainty = uncertainty[0] if single else uncertainty
     bias, noise, covariance = np.moveaxis(ours[0] if single else ours, -1, 0)
     return Risk(
-        procedure=_name(momentum, nesterov, pytorch, average),
+        procedure=update.title("one-pass SGD"),
         method=problem.described("exact"),
         irreducible=problem.irreducible,
         approximation=problem.approximation,
@@ -97,13 +108,3 @@ def one_pass_risk(
         uncertainty=uncertainty,
         notes=() if note is None else (note,),
     )
-
-
-def _name(
-    momentum: float | ArrayLike, nesterov: bool, pytorch: bool, average: ArrayLike | None
-) -> str:
-    name = "one-pass SGD"
-    if np.any(momentum):
-        form = "Nesterov" if nesterov else "heavy-ball"
-        name += f" with {form} momentum" + (" in PyTorch's form" if pytorch else "")
-    return name if average is None else f"{name}, averaged"

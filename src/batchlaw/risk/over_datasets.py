@@ -7,10 +7,12 @@ import numpy as np
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.kernels.common import products
 from batchlaw.model.problem import Problem
-from batchlaw.risk.result import Risk
+from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.stability import excess_note
 
-APPROXIMATE = "an approximation: docs/mean_field.md holds its measured errors"
+APPROXIMATE = Note(
+    "an approximation: docs/mean_field.md holds its measured errors", "approximation"
+)
 
 
 def reuse_name(replacement: bool) -> str:
@@ -35,7 +37,7 @@ def averaged_risk(
     variance: FloatArray | float,
     fluctuation: FloatArray | float,
     uncertainty: float,
-    notes: tuple[str, ...] = (),
+    notes: tuple[Note, ...] = (),
 ) -> Risk:
     """GD's parts, the same for every schedule, and each schedule's fluctuation."""
     same = np.ones_like(fluctuation)

@@ -16,7 +16,7 @@ from batchlaw.risk.given_dataset import Path, around, first, weights_along
 from batchlaw.risk.gradient_descent import dataset_risk, error_parts
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by check_finite

@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 
 TERMS = ("bias", "variance", "fluctuation", "cross")
+# Where the sentence of a note says which schedule it is about.
+SCHEDULE = "{schedule}"
+
+
+class Note(str):
+    """A sentence that a reader should know before using a result.
+
+    Attributes
+    ----------
+    kind
+        What it is about, for code that chooses among notes: "approximation", "growth", ...
+    schedule
+        The row of the schedule that it is about; None where it is about all of them.
+    """
+
+    kind: str
+    schedule: int | None
+    _template: str
+
+    def __new__(cls, text: str, kind: str = "", schedule: int | None = None) -> Self:
+        where = "" if schedule is None else f" of schedule {schedule}"
+        note = super().__new__(cls, text.replace(SCHEDULE, where))
+        note.kind, note.schedule, note._template = kind, schedule, text
+        return note
+
+    def naming(self, schedules: Sequence[str]) -> str:
+        """The sentence with the schedule's name in the place of its row."""
+        where = "" if self.schedule is None else f" of the {schedules[self.schedule]} one"
+        return self._template.replace(SCHEDULE, where)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,7 +96,7 @@ class Risk:
     fluctuation: float | FloatArray = 0.0
     cross: float | FloatArray = 0.0
     uncertainty: float | FloatArray = 0.0
-    notes: tuple[str, ...] = ()
+    notes: tuple[Note, ...] = ()
     leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict)
 
     @property
@@ -91,7 +122,7 @@ class Risk:
         values = np.atleast_1d(self._values(term))
         for index in (schedule, reference):
             if not -values.size <= index < values.size:
-                raise ValueError(f"schedule must be one of {values.size}, got index {index}")
+                raise InputError("schedule", f"must be one of {values.size}", f"index {index}")
         ratio = float(values[schedule] / values[reference])
         if not self.leave_one_out:
             return ratio, 0.0
@@ -102,7 +133,7 @@ class Risk:
         known = (*TERMS, "variance_noise", "variance_covariance", "excess", "total")
         value = getattr(self, term) if term in known else None
         if value is None:
-            raise ValueError(f"term must be one of {', '.join(known)}, got {term!r}")
+            raise InputError("term", f"must be one of {', '.join(known)}", repr(term))
         return value  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
@@ -119,15 +150,17 @@ class Risk:
 
     def _replicates(self, term: str) -> FloatArray:
         if not self.leave_one_out:
-            raise ValueError(
-                f"standard errors exist for simulated risks only, this one is {self.method}"
+            raise InputError(
+                "term",
+                f"exist for simulated risks only, this one is {self.method}",
+                subject="standard errors",
             )
         if term in ("excess", "total"):
             parts = [self.leave_one_out[name] for name in TERMS if name in self.leave_one_out]
             return np.asarray(np.sum(parts, axis=0))
         if term not in self.leave_one_out:
             known = ", ".join((*self.leave_one_out, "excess", "total"))
-            raise ValueError(f"term must be one of {known}, got {term!r}")
+            raise InputError("term", f"must be one of {known}", repr(term))
         return self.leave_one_out[term]
 
 

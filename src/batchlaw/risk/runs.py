@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.kernels import sgd
 from batchlaw._base.kernels.common import aligned_zeros
 
@@ -66,7 +67,7 @@ def multi_pass_sgd(
 def reuse_kernel(replacement: bool, reshuffle: bool) -> Callable[..., None]:
     """The compiled loop for a way of sampling batches from a dataset."""
     if replacement and reshuffle:
-        raise ValueError("replacement and reshuffle exclude each other, got both")
+        raise InputError("replacement", f"and {arg('reshuffle')} exclude each other", "both")
     if reshuffle:
         return sgd.reshuffled
     return sgd.with_replacement if replacement else sgd.without_replacement
@@ -76,10 +77,11 @@ def check_dataset(dataset: Dataset) -> Dataset:
     features = np.ascontiguousarray(dataset[0], dtype=np.float64)
     labels = np.ascontiguousarray(dataset[1], dtype=np.float64)
     if features.ndim != 2 or labels.shape != features.shape[:1] or not labels.size:
-        raise ValueError(
-            "dataset must be features (N, M) with labels (N,), "
-            f"got shapes {features.shape} and {labels.shape}"
+        raise InputError(
+            "dataset",
+            "must be features (N, M) with labels (N,)",
+            f"shapes {features.shape} and {labels.shape}",
         )
     if not (np.isfinite(features).all() and np.isfinite(labels).all()):
-        raise ValueError("dataset must be finite, got NaN or infinity")
+        raise InputError("dataset", "must be finite", "NaN or infinity")
     return features, labels

@@ -6,14 +6,19 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches
+from batchlaw._base.errors import InputError
 from batchlaw._base.kernels.mean_field import simple_fluctuation
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.model.problem import Problem
 from batchlaw.risk.over_datasets import averaged_risk, remaining, reuse_name
-from batchlaw.risk.result import Risk
+from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.stability import check_overflow
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
+ROUGH = Note(
+    "bias and variance are those of GD with Sigma in the place of its sample estimate",
+    "rough parts",
+)
 # Fitted degrees of freedom a sample, past which the recursion is refused.
 LARGEST_SHARE = 0.25
 
@@ -56,9 +61,12 @@ def expected_fluctuation_simple(
     psi = remaining(problem, gamma)
     share = float(n @ (1.0 - psi)) / N
     if share > LARGEST_SHARE:
-        raise ValueError(
-            f"{N} samples are too few for the simple recursion: it needs df/N of at most "
-            f"{LARGEST_SHARE}, got {share:.3g} (expected_risk_mean_field has no such limit)"
+        raise InputError(
+            "samples",
+            f"are too few for the simple recursion: it needs df/N of at most {LARGEST_SHARE}",
+            f"{share:.3g}",
+            hint="expected_risk_mean_field has no such limit",
+            subject=f"{N} samples",
         )
     rho = fluctuation_factors(sizes, gamma.size, N, replacement=replacement)
     fluctuation = simple_fluctuation(
@@ -75,7 +83,7 @@ def expected_fluctuation_simple(
         variance,
         float(fluctuation[0]) if checks.is_single(batches) else fluctuation,
         simple_error(N, share),
-        ("bias and variance are those of GD with Sigma in the place of its sample estimate",),
+        (ROUGH,),
     )
 
 

@@ -6,7 +6,6 @@ own row of the results. So the numbers do not depend on the number of threads.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,12 +14,14 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray, IntArray
+from batchlaw._base.errors import InputError, Unstable
 from batchlaw._base.kernels import sgd
 from batchlaw._base.kernels.common import aligned_zeros
+from batchlaw._base.machine import cores
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset, check_dataset, reuse_kernel
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 Draw = Callable[[int, np.random.Generator], Dataset]
 Progress = Callable[[int], None]
@@ -223,8 +224,8 @@ def _checked(draw: Draw, directions: int) -> Draw:
     def checked(n: int, rng: np.random.Generator) -> Dataset:
         features, labels = check_dataset(draw(n, rng))
         if features.shape != (n, directions):
-            raise ValueError(
-                f"draw must return features of shape {(n, directions)}, got {features.shape}"
+            raise InputError(
+                "draw", f"must return features of shape {(n, directions)}", f"{features.shape}"
             )
         return features, labels
 
@@ -307,13 +308,6 @@ def _repeat(
                 progress(1)
 
 
-def cores() -> int:
-    """Cores that this process may use; not all systems can tell them from all cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 # A term's estimate for every schedule, and its leave-one-out replicates.
 _Estimate = tuple[FloatArray, FloatArray]
 
@@ -370,9 +364,10 @@ def _simulated(
 
 
 def refuse_divergence(procedure: str, *values: FloatArray) -> None:
-    """ValueError where a simulated run overflowed."""
+    """``Unstable`` where a simulated run overflowed."""
     if not all(np.isfinite(x).all() for x in values):
-        raise ValueError(
-            f"{procedure} diverges: its second moment overflows; "
-            "use smaller rates or larger batches"
+        raise Unstable(
+            "rates",
+            "diverges: its second moment overflows; use smaller rates or larger batches",
+            subject=procedure,
         )

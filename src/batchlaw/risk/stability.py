@@ -6,7 +6,9 @@ import numpy as np
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import Unstable
 from batchlaw.model.problem import Problem
+from batchlaw.risk.result import SCHEDULE, Note
 
 
 def growth(
@@ -51,9 +53,11 @@ def largest_stable_rate(
 def check_overflow(values: FloatArray, rates: FloatArray, batches: FloatArray) -> None:
     """Refuse a run whose second moment left the range of numbers."""
     if not np.isfinite(values).all():
-        raise ValueError(
-            f"peak rate {rates.max():.6g} is unstable for batches as small as {batches.min():g}: "
-            "the second moment overflows although the mean contracts"
+        raise Unstable(
+            "rates",
+            f"is unstable for batches as small as {batches.min():g}",
+            hint="the second moment overflows although the mean contracts",
+            subject=f"peak rate {rates.max():.6g}",
         )
 
 
@@ -63,7 +67,7 @@ def growth_note(
     batches: FloatArray,
     momentum: float = 0.0,
     nesterov: bool = False,
-) -> str | None:
+) -> Note | None:
     """A sentence where some steps of a run enlarge the second moment, or None."""
 
     def stable_rate(batch: float) -> float:
@@ -82,16 +86,17 @@ def growth_note(
     limit = stable_rate(batch)
     if rate < limit:
         return None
-    where = f"step {step + 1}" + (f" of schedule {row}" if batches.shape[0] > 1 else "")
     share = max((excess >= 1.0).mean(), 1.0 / excess.size)
-    return (
+    return Note(
         f"the second moment grows at about {100 * share:.3g} % of the steps: rate {rate:.6g} at "
-        f"{where} is above {limit:.6g}, the largest stable one for batch {batch:g}"
-        + (f" and momentum {momentum:g}" if momentum else "")
+        f"step {step + 1}{SCHEDULE} is above {limit:.6g}, the largest stable one for batch "
+        f"{batch:g}" + (f" and momentum {momentum:g}" if momentum else ""),
+        "growth",
+        int(row) if batches.shape[0] > 1 else None,
     )
 
 
-def excess_note(problem: Problem, excess: FloatArray) -> str | None:
+def excess_note(problem: Problem, excess: FloatArray) -> Note | None:
     """A sentence where a run ends worse than its start and the noise together, or None.
 
     For runs whose second-moment map has no such simple limit: this looks at the outcome.
@@ -100,8 +105,9 @@ def excess_note(problem: Problem, excess: FloatArray) -> str | None:
     worst = float(np.max(excess))
     if worst <= start + problem.noise_variance:
         return None
-    return (
+    return Note(
         f"the second moment grows: excess risk {worst:.4g} is above {start:.4g} at the start and "
         f"{problem.noise_variance:.4g} of label noise together; the rate is too large for the "
-        "batches or the data"
+        "batches or the data",
+        "growth",
     )

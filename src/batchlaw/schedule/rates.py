@@ -1,41 +1,56 @@
 """Learning-rate schedules: functions that return a plain array of step sizes.
 
 Step t of the paper is index t - 1. Any other non-negative array works wherever these do.
+``schedule.registry`` lists them with their parameters.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 
-DECAYS = ("exponential", "linear", "1-sqrt")
+# WSD's decays: from the peak at x = 0 to ``final`` times the peak at x = 1.
+DECAYS: dict[str, Callable[[FloatArray, float], FloatArray]] = {
+    "exponential": lambda x, final: np.exp(x * math.log(final)),
+    "linear": lambda x, final: 1.0 - (1.0 - final) * x,
+    "1-sqrt": lambda x, final: 1.0 - (1.0 - final) * np.sqrt(x),
+    "cosine": lambda x, final: final + (1.0 - final) * 0.5 * (1.0 + np.cos(np.pi * x)),
+}
+# Where WSD's warmup and its stable phase end, as shares of the steps (paper, appendix L).
+WARMUP, STABLE = 0.1, 0.5
 
 
-def wsd_phases(steps: int, warmup: float | int = 0.1, stable: float | int = 0.5) -> tuple[int, int]:
+def wsd_phases(
+    steps: int, warmup: float | int = WARMUP, stable: float | int = STABLE
+) -> tuple[int, int]:
     """Last step of the warmup and last step of the stable phase, T_w and T_s.
 
     A float is a share of the steps, rounded down as in the paper's appendix L; an int is
-    the step itself.
+    the step itself. A warmup of 0 is none: the first step is at the peak.
     """
     steps = checks.count("steps", steps, minimum=3)
     warmup_end = _endpoint("warmup", warmup, steps)
     stable_end = _endpoint("stable", stable, steps)
-    if warmup_end < 1:
+    if warmup_end < 1 and warmup != 0:
         # The share of one step, rounded up to three digits.
         scale = 10 ** (len(str(steps)) + 2)
-        raise ValueError(
-            f"warmup must last at least one step, a share of {-(-scale // steps) / scale:g} of "
-            f"{steps}, got {warmup} (one step, at the peak, is no warmup)"
+        raise InputError(
+            "warmup",
+            f"must last at least one step, a share of {-(-scale // steps) / scale:g} of {steps}, "
+            "or be 0 for none",
+            f"{warmup}",
         )
     if not warmup_end < stable_end < steps:
-        raise ValueError(
-            "wsd needs 1 <= warmup end < stable end < steps, "
-            f"got {warmup_end}, {stable_end}, {steps}"
+        raise InputError(
+            "stable",
+            f"must end after the warmup, at step {warmup_end}, and before step {steps}",
+            f"{stable_end}",
         )
     return warmup_end, stable_end
 
@@ -43,8 +58,8 @@ def wsd_phases(steps: int, warmup: float | int = 0.1, stable: float | int = 0.5)
 def wsd(
     steps: int,
     peak: float,
-    warmup: float | int = 0.1,
-    stable: float | int = 0.5,
+    warmup: float | int = WARMUP,
+    stable: float | int = STABLE,
     decay: str = "exponential",
     final: float | None = None,
 ) -> FloatArray:
@@ -56,6 +71,7 @@ def wsd(
         exponential   final^x                   (the paper's, with final = 1/T)
         linear        1 - (1 - final) x
         1-sqrt        1 - (1 - final) sqrt(x)
+        cosine        final + (1 - final) (1 + cos(pi x))/2
 
     Parameters
     ----------
@@ -64,11 +80,11 @@ def wsd(
     peak
         gamma, the highest rate.
     warmup
-        T_w, the last step of the warmup: a share of the steps (float) or a step (int).
+        T_w, the last step of the warmup: a share of the steps (float) or a step (int); 0 for none.
     stable
         T_s, the last step of the stable phase: a share of the steps or a step, too.
     decay
-        "exponential", "linear" or "1-sqrt".
+        "exponential", "linear", "1-sqrt" or "cosine".
     final
         Last rate as a share of the peak: 1/steps for exponential, 0 for the others.
     """
@@ -80,20 +96,18 @@ def wsd(
     x = np.clip((t - stable_end) / (steps - stable_end), 0.0, 1.0)
     if decay == "exponential":
         share = 1.0 / steps if final is None else checks.real("final", final, above=0.0, at_most=1)
-        shape = np.exp(x * math.log(share))
     else:
         share = 0.0 if final is None else checks.real("final", final, at_least=0.0, at_most=1.0)
-        shape = 1.0 - (1.0 - share) * (x if decay == "linear" else np.sqrt(x))
-    return peak * np.minimum(t / warmup_end, 1.0) * shape
+    return peak * np.minimum(t / max(warmup_end, 1), 1.0) * DECAYS[decay](x, share)
 
 
-def constant(steps: int, peak: float) -> FloatArray:
-    """The same rate at every step."""
-    return polynomial(steps, peak, power=1.0, final=1.0)
+def constant(steps: int, peak: float, warmup: float | int = 0) -> FloatArray:
+    """The same rate at every step, after a linear warmup."""
+    return polynomial(steps, peak, power=1.0, final=1.0, warmup=warmup)
 
 
 def linear(steps: int, peak: float, final: float = 0.0, warmup: float | int = 0) -> FloatArray:
-    """Straight line from the peak to ``final`` times the peak."""
+    """Straight line from the peak to ``final`` times the peak, after a linear warmup."""
     return polynomial(steps, peak, power=1.0, final=final, warmup=warmup)
 
 
@@ -137,7 +151,7 @@ def _progress(steps: int, peak: float, warmup: float | int) -> tuple[FloatArray,
     peak = checks.real("peak", peak, above=0.0)
     end = _endpoint("warmup", warmup, steps)
     if end > steps or end == steps > 1:
-        raise ValueError(f"warmup must end before step {steps}, got {end}")
+        raise InputError("warmup", f"must end before step {steps}", f"{end}")
     t = np.arange(1, steps + 1, dtype=np.float64)
     # Without warmup the first step is at the peak, as the last step of a warmup would be.
     start = max(end, 1)
@@ -151,8 +165,8 @@ def _endpoint(name: str, value: float | int, steps: int) -> int:
         return checks.count(name, int(value), minimum=0)
     share = checks.real(name, value, at_least=0.0)
     if share >= 1.0:
-        raise ValueError(
-            f"{name} must be a share of the steps below 1, or a whole step as an int, got {value!r}"
+        raise InputError(
+            name, "must be a share of the steps below 1, or a whole step as an int", repr(value)
         )
     # 0.29 * 100 is 28.999999999999996; the share that was meant is 29.
     return math.floor(share * steps + 1e-9)

@@ -1,0 +1,284 @@
+"""Update rules: how a step is made of gradients, and what is read out of the iterates.
+
+``SGD`` covers plain SGD, heavy ball and Nesterov as one linear recursion. For one eigendirection
+with error e, velocity v and gradient G = mu y + noise,
+
+    y  = e + look v          where the gradient is taken
+    v' = keep v + gain G
+    e' = e + drag v + push G
+
+A row of ``SGD.coefficients`` is (look, keep, gain, drag, push).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError, Unstable, arg
+from batchlaw._base.words import FLAG, REAL, TEXT, Word
+from batchlaw.schedule.averages import FORMS, readout
+
+# Where a field of an update rule keeps the word under which faces offer it.
+WORD = "word"
+
+
+@dataclass(frozen=True, eq=False)
+class UpdateRule(ABC):
+    """How an update is made of gradients. Solvers say which rules they can solve.
+
+    A further rule is a subclass whose options are fields with a ``Word`` in their metadata, and
+    one call of ``register_rule``.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def plain(self) -> bool:
+        """Whether it is SGD without momentum, read out at the last iterate."""
+
+    @property
+    def changed(self) -> tuple[str, ...]:
+        """The options that are not at their defaults."""
+        return tuple(
+            each.name for each in fields(self) if not _is(getattr(self, each.name), each.default)
+        )
+
+    @abstractmethod
+    def readout(self, steps: int) -> FloatArray | None:
+        """Weights on the iterates that are averaged; None for the last one."""
+
+    @abstractmethod
+    def title(self, procedure: str) -> str:
+        """The name of a procedure that is run with this rule."""
+
+    @abstractmethod
+    def assumption(self) -> str:
+        """What a plan for this rule takes for granted, as a sentence without its dot."""
+
+
+@dataclass(frozen=True, eq=False)
+class SGD(UpdateRule):
+    """SGD, with momentum in its forms and averaging; ``bl.sgd`` makes it.
+
+    Attributes
+    ----------
+    momentum
+        beta, one number or one per step, each in [0, 1).
+    nesterov
+        Whether the gradient is taken at e + beta d, and not at e (heavy ball).
+    pytorch
+        Whether the velocity sums plain gradients and is multiplied by the current rate, as in
+        torch.optim.SGD. The two forms agree at a constant rate only.
+    average
+        Weights on the iterates u_1..u_T, or "tail:0.5", "ema:0.99"; None for the last iterate.
+    """
+
+    name: ClassVar[str] = "sgd"
+
+    momentum: float | FloatArray = field(
+        default=0.0,
+        metadata={WORD: Word("momentum", REAL, "beta of SGD; 0 by default.", low=0, high=0.999)},
+    )
+    nesterov: bool = field(
+        default=False,
+        metadata={WORD: Word("nesterov", FLAG, "Nesterov's momentum instead of heavy ball.")},
+    )
+    pytorch: bool = field(
+        default=False,
+        metadata={
+            WORD: Word(
+                "pytorch",
+                FLAG,
+                "The velocity is multiplied by the current rate, as in torch.optim.SGD.",
+            )
+        },
+    )
+    average: FloatArray | str | None = field(
+        default=None,
+        metadata={
+            WORD: Word(
+                "average", TEXT, f"What is read out of the iterates: {FORMS}; last by default."
+            )
+        },
+    )
+
+    def __post_init__(self) -> None:
+        beta = np.asarray(self.momentum, dtype=np.float64)
+        if beta.ndim > 1:
+            raise InputError(
+                "momentum", "must be one number or one per rate", f"shape {beta.shape}"
+            )
+        if not ((beta >= 0.0) & (beta < 1.0)).all():
+            wrong = next(x for x in np.atleast_1d(beta).tolist() if not 0.0 <= x < 1.0)
+            raise InputError("momentum", "must lie in [0, 1)", f"{wrong}")
+        for form in ("nesterov", "pytorch"):
+            if getattr(self, form) and not beta.any():
+                raise InputError(form, f"is a form of {arg('momentum')}, which is zero")
+        if isinstance(self.average, str):
+            readout(self.average, 1)
+
+    @property
+    def plain(self) -> bool:
+        return not np.any(self.momentum) and self.average in (None, "last")
+
+    def momenta(self, steps: int) -> FloatArray:
+        """beta of every step."""
+        beta = np.atleast_1d(np.asarray(self.momentum, dtype=np.float64))
+        if beta.shape not in ((1,), (steps,)):
+            raise InputError(
+                "momentum",
+                f"must be one number or one for each of the {steps} rates",
+                f"shape {beta.shape}",
+            )
+        return np.broadcast_to(beta, (steps,)).copy()
+
+    def coefficients(self, rates: FloatArray) -> FloatArray:
+        """(look, keep, gain, drag, push) of every step, as a (T, 5) array.
+
+        Heavy ball moves by d' = beta d - gamma G and Nesterov takes G at e + beta d. With
+        ``pytorch`` v' = beta v + G and e' = e - gamma v', or e - gamma (G + beta v') for
+        Nesterov, G always at e.
+        """
+        gamma, beta = rates, self.momenta(rates.size)
+        zero = np.zeros_like(gamma)
+        if self.pytorch:
+            drag, push = (
+                (-gamma * beta**2, -gamma * (1.0 + beta))
+                if self.nesterov
+                else (-gamma * beta, -gamma)
+            )
+            return np.stack([zero, beta, np.ones_like(gamma), drag, push], axis=1)
+        return np.stack([beta if self.nesterov else zero, beta, -gamma, beta, -gamma], axis=1)
+
+    def readout(self, steps: int) -> FloatArray | None:
+        return readout(self.average, steps)
+
+    def weights(self, steps: int) -> FloatArray:
+        """Weights on the iterates, also where the last one is read out."""
+        weights = self.readout(steps)
+        return np.append(np.zeros(steps - 1), 1.0) if weights is None else weights
+
+    def title(self, procedure: str) -> str:
+        if np.any(self.momentum):
+            form = "Nesterov" if self.nesterov else "heavy-ball"
+            procedure += f" with {form} momentum" + (" in PyTorch's form" if self.pytorch else "")
+        return procedure if self.average in (None, "last") else f"{procedure}, averaged"
+
+    def assumption(self) -> str:
+        moving, averaged = bool(np.any(self.momentum)), self.average not in (None, "last")
+        method = "plain SGD on a quadratic loss"
+        if moving:
+            form = "Nesterov's" if self.nesterov else "heavy-ball"
+            beta = f" {self.momentum:g}" if np.ndim(self.momentum) == 0 else ""
+            scaled = ", the velocity times the current rate" if self.pytorch else ""
+            method = f"SGD with {form} momentum{beta}{scaled}, on a quadratic loss"
+        result = "an average of its iterates" if averaged else "its last iterate"
+        absent = [*(["momentum"] if not moving else []), *(["averaging"] if not averaged else [])]
+        without = f"{', '.join(absent)} or adaptive steps" if absent else "adaptive steps"
+        return f"{method} and {result}, without {without}"
+
+
+RULES: dict[str, type[UpdateRule]] = {}
+
+
+def register_rule(kind: type[UpdateRule]) -> type[UpdateRule]:
+    """Add a rule: its name and options reach every face."""
+    RULES[kind.name] = kind
+    return kind
+
+
+register_rule(SGD)
+
+
+def rule_words() -> dict[str, Word]:
+    """The options of all rules, by name."""
+    return {
+        each.name: each.metadata[WORD]
+        for kind in RULES.values()
+        for each in fields(kind)
+        if WORD in each.metadata
+    }
+
+
+def rule_by_words(given: Mapping[str, Any]) -> UpdateRule:
+    """The rule that words ask for: the first that has all of the options given."""
+    options = {name: given[name] for name in rule_words() if given.get(name) not in (None, False)}
+    kind = next(
+        (kind for kind in RULES.values() if options.keys() <= {f.name for f in fields(kind)}), None
+    )
+    if kind is None:
+        raise InputError("rule", f"must have all of {', '.join(options)}; none has")
+    return kind(**options)
+
+
+def sgd(
+    momentum: float | ArrayLike = 0.0,
+    nesterov: bool = False,
+    pytorch: bool = False,
+    average: ArrayLike | str | None = None,
+) -> UpdateRule:
+    """SGD as an update rule: momentum, its form, and averaging; ``SGD`` says what they mean."""
+    beta = np.asarray(momentum, dtype=np.float64)
+    weights = average if average is None or isinstance(average, str) else np.asarray(average)
+    return SGD(float(beta) if beta.ndim == 0 else beta, nesterov, pytorch, weights)
+
+
+def rule_of(rule: UpdateRule | None, **shorthand: Any) -> UpdateRule:
+    """The rule, or ``sgd`` with the keywords that stand for one; both at once are refused."""
+    defaults = {f.name: f.default for f in fields(SGD) if f.default is not MISSING}
+    given = [name for name, value in shorthand.items() if not _is(value, defaults[name])]
+    if rule is None:
+        return sgd(**shorthand)
+    if given:
+        raise InputError(given[0], f"comes with {arg('rule')}, give one or the other")
+    if not isinstance(rule, UpdateRule):
+        raise InputError("rule", "must be an update rule, such as bl.sgd()", repr(rule)[:60])
+    return rule
+
+
+def _is(value: Any, default: Any) -> bool:
+    return value is default or (np.ndim(value) == 0 and bool(value == default))
+
+
+PLAIN = SGD()
+
+
+def linear(rule: UpdateRule | None, solver: str) -> SGD:
+    """The rule where it is a linear recursion, which ``solver`` needs; None is plain SGD."""
+    if rule is None:
+        return PLAIN
+    if not isinstance(rule, SGD):
+        raise InputError("rule", f"must be SGD's for {solver}", rule.name)
+    return rule
+
+
+def check_stable(rates: ArrayLike, largest_eigenvalue: float, rule: SGD = PLAIN) -> FloatArray:
+    """Step sizes for which the mean of every direction contracts, or ``Unstable``.
+
+    At a fixed rate that is gamma mu < 2 (1 + beta) for heavy ball, 2 (1 + beta)/(1 + 2 beta)
+    for Nesterov in either form.
+    """
+    gamma = checks.vector("rates", rates)
+    beta = rule.momenta(gamma.size)
+    limit = 2.0 * (1.0 + beta) / (1.0 + 2.0 * beta if rule.nesterov else 1.0)
+    over = gamma * largest_eigenvalue / limit
+    if over.max() >= 1.0:
+        t = int(over.argmax())
+        label = "2" if not beta.any() else f"{limit[t]:.6g}"
+        raise Unstable(
+            "rates",
+            f"is unstable: {label} / largest eigenvalue is {limit[t] / largest_eigenvalue:.6g}",
+            subject=f"peak rate {gamma[t]:.6g}",
+        )
+    if not gamma.any():
+        raise InputError("rates", "must not all be zero")
+    return gamma
