@@ -298,7 +298,7 @@ def test_the_correction_pays_where_the_spectrum_is_flat():
 
 BAD = {
     "one row": (np.ones((1, 3)), "at least 8 rows, got 1"),
-    "a vector": (np.ones(30), "must be a table, one row a sample, got shape (30,)"),
+    "a vector": (np.ones(30), "must be a table, one row per sample, got shape (30,)"),
     "nothing": (np.ones((0, 3)), "must be a table"),
     "nan": (np.where(np.eye(9) > 0, np.nan, 1.0), "must be finite, got nan in row 1, column 1"),
     "constant": (np.eye(9)[:, :1] * [[1.0, 0.0]] + [[0, 2.0]], "1 of 2 are constant"),
@@ -440,6 +440,7 @@ def _refusal(capsys, *arguments):
 def test_bad_files_are_one_line(table, capsys):
     _, folder = table
     (folder / "gap.csv").write_text("a,b\n1,2\n3,\n")
+    (folder / "ragged.csv").write_text("a,b\n1,2\n3,4,5\n")
     (folder / "broken.npz").write_bytes(b"PK\x03\x04 no")
     (folder / "empty.csv").write_text("")
     (folder / "header.csv").write_text("a,b\n")
@@ -452,7 +453,8 @@ def test_bad_files_are_one_line(table, capsys):
     np.savez(folder / "two.npz", x=np.ones((9, 2)), y=np.ones(9))
     assert "must end in one of .npz" in _refusal(capsys, folder / "z.txt")
     assert "No such file" in _refusal(capsys, folder / "none.csv")
-    assert "must have a number in every cell" in _refusal(capsys, folder / "gap.csv")
+    assert "every cell, got '' in line 3, column 2" in _refusal(capsys, folder / "gap.csv")
+    assert "every cell, got 3 cells in line 3" in _refusal(capsys, folder / "ragged.csv")
     assert "must have at least one row" in _refusal(capsys, folder / "empty.csv")
     assert "got a header alone" in _refusal(capsys, folder / "header.csv")
     assert "separate cells by commas, got '1;2'" in _refusal(capsys, folder / "semicolons.csv")

@@ -118,7 +118,7 @@ def test_states_of_different_updates_are_refused():
         (lambda: parts(PLAN, 0.1, 0.2), "scales must be given for groups that start at different"),
         (
             lambda: PlanRates(optimizer_of(), PLAN, scales=[1, 2]),
-            "scales must have one entry a group: 1, got 2",
+            "scales must have one entry per group: 1, got 2",
         ),
         (lambda: PlanRates(optimizer_of(), [0.1, -0.1]), "rates must be >= 0, got -0.1 at"),
         (lambda: parts()[1].step(3), "step must be called without an epoch, got 3"),
@@ -138,7 +138,7 @@ def test_states_of_different_updates_are_refused():
         ),
         (
             lambda: parts()[1].load_state_dict(parts()[1].state_dict() | {"updates": 7}),
-            "updates must be at most 6, got 7",
+            "updates of the state must be at most 6, got 7",
         ),
     ],
 )
@@ -185,5 +185,5 @@ def test_a_step_too_many_is_refused():
     for _ in range(2):
         optimizer.step()
         scheduler.step()
-    with pytest.raises(ValueError, match="step must be called at most 2 times, once an update"):
+    with pytest.raises(ValueError, match="step must be called at most 2 times, once per update"):
         scheduler.step()

@@ -355,7 +355,7 @@ def test_batches_are_counted_once_and_in_order():
     sampler = make()
     for _ in range(2):  # what an iterator took and nobody received dies with it
         indices = iter(sampler)
-        with pytest.raises(ValueError, match="receive must be called once a batch of the loader"):
+        with pytest.raises(ValueError, match="receive must be called once per batch of the loader"):
             sampler.receive()
         next(indices)
     data = TensorDataset(torch.arange(12))

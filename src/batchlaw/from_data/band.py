@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.from_data.estimated_spectrum import (
     RANK,
     EstimatedSpectrum,
@@ -111,7 +112,7 @@ def influence_band(
     spectrum = _rescaled(found.statistic.spectrum, 2 * exponent)
     kappa = spectrum.influence(gamma)
     if not kappa.any():
-        raise ValueError("rates must leave some influence, every kappa_t is zero")
+        raise InputError("rates", "must leave some influence, every kappa_t is zero")
     draws = 0 if Z.size > LARGEST else draws
     low, high = _quantiles(found, level, draws, checks.count("seed", seed, minimum=0))
     low, high = found.table.widest(low, high, samples)

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw.from_data.estimated_spectrum import RANK, check_features
 from batchlaw.schedule.update_rules import check_stable
 from batchlaw.theory.bounds.kernels import EmpiricalKernels, EmpiricalSpectrum, empirical_kernels
@@ -25,8 +26,10 @@ def data_kernels(
     else:
         others = check_features(held_out, allow_constant=True)
         if others.shape[1] != Z.shape[1]:
-            raise ValueError(
-                f"held_out must have the {Z.shape[1]} columns of features, got {others.shape[1]}"
+            raise InputError(
+                "held_out",
+                f"must have the {Z.shape[1]} columns of {arg('features')}",
+                f"{others.shape[1]}",
             )
     reference = EmpiricalSpectrum.of(others)
     own = np.linalg.eigvalsh(Z.T @ Z / Z.shape[0])[-1]

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError, arg
 from batchlaw.from_data.nonnegative import nonnegative_least_squares
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
@@ -46,31 +47,34 @@ def check_features(
     try:
         Z = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ValueError("features must be an array of numbers") from None
+        raise InputError("features", "must be an array of numbers") from None
     if Z.ndim != 2 or not Z.size:
-        raise ValueError(f"features must be a table, one row a sample, got shape {Z.shape}")
+        raise InputError("features", "must be a table, one row per sample", f"shape {Z.shape}")
     if Z.shape[0] < fewest:
-        raise ValueError(f"features must have at least {fewest} rows, got {Z.shape[0]}")
+        raise InputError("features", f"must have at least {fewest} rows", f"{Z.shape[0]}")
     if not np.isfinite(Z).all():
         row, column = np.argwhere(~np.isfinite(Z))[0]
-        raise ValueError(
-            f"features must be finite, got {Z[row, column]} in row {row + 1}, column {column + 1}"
-        )
+        got = f"{Z[row, column]} in row {row + 1}, column {column + 1}"
+        raise InputError("features", "must be finite", got)
     constant = Z.max(axis=0) == Z.min(axis=0)
     if constant.any() and not allow_constant:
-        raise ValueError(
-            f"features must vary in every column, {int(constant.sum())} of {Z.shape[1]} are "
-            f"constant, the first is column {int(np.argmax(constant)) + 1}: drop or allow them"
+        raise InputError(
+            "features",
+            f"must vary in every column, {int(constant.sum())} of {Z.shape[1]} are constant, "
+            f"the first is column {int(np.argmax(constant)) + 1}",
+            hint="drop or allow them",
         )
     largest = float(np.abs(Z).max())
     if not largest:
-        raise ValueError("features must not all be zero")
+        raise InputError("features", "must not all be zero")
     # Eigenvalues are squares, and those of RANK times the largest count.
     low, high = np.sqrt(np.finfo(float).tiny / RANK * Z.size), np.sqrt(np.finfo(float).max / Z.size)
     if not low < largest < high:
-        raise ValueError(
-            f"features must have squares that floating point can hold: the largest may lie "
-            f"between {low:.2g} and {high:.2g}, got {largest:.2g}"
+        raise InputError(
+            "features",
+            "must have squares that floating point can hold: the largest may lie "
+            f"between {low:.2g} and {high:.2g}",
+            f"{largest:.2g}",
         )
     return Z
 
@@ -113,7 +117,7 @@ def sample_eigenvalues(
     rows, samples = centred(np.ldexp(Z, -exponent), centre)
     nu = spectrum_of(rows, samples)
     if not nu.size:
-        raise ValueError("features must differ between rows where their mean is removed")
+        raise InputError("features", "must differ between rows where their mean is removed")
     return np.ldexp(nu, 2 * exponent), samples
 
 
@@ -133,8 +137,10 @@ def population_spectrum(
     n = checks.count("samples", samples)
     p = checks.count("dim", dim)
     if nu.size > min(n, p):
-        raise ValueError(
-            f"eigenvalues must be at most min(samples, dim) = {min(n, p)}, got {nu.size}"
+        raise InputError(
+            "eigenvalues",
+            f"must be at most min({arg('samples')}, {arg('dim')}) = {min(n, p)}",
+            f"{nu.size}",
         )
     top, x = float(nu[0]), nu / nu[0]
     grid, masses = _fit(x[x > RANK], n, p)

@@ -8,12 +8,15 @@ import warnings
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import is_number
 
 SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
@@ -40,24 +43,36 @@ def read_features(path: Path, *, array: str | None = None, drop: Sequence[str] =
     }
     suffix = path.suffix.lower()
     if suffix not in readers:
-        raise ValueError(f"{path} must end in one of {', '.join(SUFFIXES)}")
+        raise _refusal(path, f"must end in one of {', '.join(SUFFIXES)}")
     if array is not None and suffix != ".npz":
-        raise ValueError(f"array names one of an .npz file, got {path}")
+        raise InputError("array", "names one of an .npz file", str(path))
     if drop and suffix not in (".csv", ".parquet"):
-        raise ValueError(f"drop names columns of a .csv or .parquet file, got {path}")
+        raise InputError("drop", "names columns of a .csv or .parquet file", str(path))
     try:
         return readers[suffix]()
     except OSError as error:
-        raise ValueError(f"{path} must be a readable file: {error.strerror or error}") from None
-    except (EOFError, RuntimeError, tokenize.TokenError, zipfile.BadZipFile, zlib.error):
-        raise ValueError(f"{path} must be a {suffix} file, it is broken") from None
+        raise _refusal(path, "must be a readable file", hint=str(error.strerror or error)) from None
+    except (
+        EOFError,
+        RuntimeError,
+        UnicodeDecodeError,
+        tokenize.TokenError,
+        zipfile.BadZipFile,
+        zlib.error,
+    ):
+        raise _refusal(path, f"must be a {suffix} file, it is broken") from None
+
+
+def _refusal(
+    path: Path, needed: str, got: str = "", *, field: str = "path", hint: str = ""
+) -> InputError:
+    return InputError(field, needed, got, hint, subject=str(path))
 
 
 def _numbers(path: Path, values: Any) -> FloatArray:
     if values.ndim != 2 or values.dtype.kind not in "fiub":
-        raise ValueError(
-            f"{path} must hold a table of numbers, got shape {values.shape} of {values.dtype}"
-        )
+        got = f"shape {values.shape} of {values.dtype}"
+        raise _refusal(path, "must hold a table of numbers", got)
     return np.asarray(values, dtype=np.float64)
 
 
@@ -65,9 +80,10 @@ def _array(path: Path, file: IO[bytes]) -> FloatArray:
     """An array in NumPy's format; objects are not unpickled, for that may run code."""
     try:
         values = np.lib.format.read_array(file, allow_pickle=False)
-    except ValueError as error:
-        said = str(error).split(". ")[0]
-        raise ValueError(f"{path} must hold a table of numbers: {said}") from None
+    except ValueError:
+        raise _refusal(
+            path, "must hold a table of numbers", hint="it is broken, or an array of Python objects"
+        ) from None
     return _numbers(path, values)
 
 
@@ -80,11 +96,13 @@ def _npz(path: Path, name: str | None) -> FloatArray:
     with zipfile.ZipFile(path) as archive:
         names = [x.removesuffix(".npy") for x in archive.namelist() if x.endswith(".npy")]
         if not names:
-            raise ValueError(f"{path} must have an array, got none")
+            raise _refusal(path, "must have an array", "none")
         if name is None and len(names) != 1:
-            raise ValueError(f"{path} has {len(names)} arrays, name one of {', '.join(names)}")
+            need = f"has {len(names)} arrays, name one of {', '.join(names)}"
+            raise _refusal(path, need, field="array")
         if name is not None and name not in names:
-            raise ValueError(f"{path} must have an array {name}, got {', '.join(names)}")
+            got = ", ".join(names)
+            raise _refusal(path, f"must have an array {name}", got, field="array")
         with archive.open(f"{name or names[0]}.npy") as file:
             return _array(path, file)
 
@@ -97,15 +115,16 @@ def _csv(path: Path, drop: Sequence[str]) -> FloatArray:
             lines = csv.reader(file)
             first = next(filter(None, lines), [])
     except (UnicodeDecodeError, csv.Error):
-        raise ValueError(f"{path} must be a CSV file of text") from None
+        raise _refusal(path, "must be a CSV file of text") from None
     if not first:
-        raise ValueError(f"{path} must have at least one row, got none")
+        raise _refusal(path, "must have at least one row", "none")
     header = _header(path, first)
     used = _used(path, header, drop, len(first)) if drop else None
     skipped = lines.line_num if header else 0
     try:
         with warnings.catch_warnings():
-            warnings.filterwarnings("error", "loadtxt: input contained no data", UserWarning)
+            # That there is no data, which is seen below.
+            warnings.simplefilter("ignore", UserWarning)
             table = np.loadtxt(
                 path,
                 delimiter=",",
@@ -116,19 +135,39 @@ def _csv(path: Path, drop: Sequence[str]) -> FloatArray:
                 quotechar='"',
                 encoding="utf-8-sig",
             )
-    except UserWarning:
-        raise ValueError(f"{path} must have rows of numbers, got a header alone") from None
-    except ValueError as error:
-        said = " ".join(str(error).split()).split("; use")[0]
-        raise ValueError(f"{path} must have a number in every cell: {said}") from None
+    except UnicodeDecodeError:
+        raise _refusal(path, "must be a CSV file of text") from None
+    except ValueError:
+        place = _first_bad_cell(path, skipped, used)
+        raise _refusal(path, "must have a number in every cell", place) from None
+    if not len(table):
+        raise _refusal(path, "must have rows of numbers", "a header alone")
     return np.asarray(table)
+
+
+def _first_bad_cell(path: Path, skipped: int, used: Sequence[int] | None) -> str:
+    """What came where a number was needed, in a file that could not be read; maybe not seen."""
+    with suppress(csv.Error), path.open(newline="", encoding="utf-8-sig") as file:
+        lines = csv.reader(islice(file, skipped, None))
+        width = 0
+        for row in filter(None, lines):
+            line = skipped + lines.line_num
+            width = width or len(row)
+            columns = range(width) if used is None else used
+            if len(row) <= max(columns, default=-1) or (used is None and len(row) != width):
+                return f"{len(row)} cells in line {line}"
+            for k in columns:
+                if not is_number(row[k]):
+                    return f"{row[k]!r} in line {line}, column {k + 1}"
+    return ""
 
 
 def _header(path: Path, first: list[str]) -> list[str]:
     """Names of the columns, or none where the first row holds numbers."""
     names = [name.strip() for name in first]
     if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
-        raise ValueError(f"{path} must separate cells by commas, got {names[0][:40]!r}")
+        got = repr(names[0][:40])
+        raise _refusal(path, "must separate cells by commas", got)
     numbered = len(names) > 2 and names == [str(k) for k in range(len(names))]
     return names if numbered or not all(map(is_number, names)) else []
 
@@ -137,7 +176,8 @@ def _used(path: Path, header: list[str], drop: Sequence[str], width: int) -> lis
     missing = [name for name in drop if name not in header]
     if missing:
         got = ", ".join(header[:8]) or "no header"
-        raise ValueError(f"{path} must have a column {missing[0]} to drop, got {got}")
+        need = f"must have a column {missing[0]} to drop"
+        raise _refusal(path, need, got, field="drop")
     return [k for k in range(width) if header[k] not in drop]
 
 
@@ -145,22 +185,33 @@ def _parquet(path: Path, drop: Sequence[str]) -> FloatArray:
     try:
         from pyarrow import ArrowException, parquet, types
     except ImportError:
-        raise ValueError("parquet files need pyarrow: pip install 'batchlaw[parquet]'") from None
+        raise InputError(
+            "path",
+            "need pyarrow",
+            hint="pip install 'batchlaw[parquet]'",
+            subject="parquet files",
+        ) from None
     try:
         names = parquet.read_schema(path).names
     except ArrowException:
-        raise ValueError(f"{path} must be a parquet file, it is broken") from None
+        raise _refusal(path, "must be a parquet file, it is broken") from None
     used = [names[k] for k in _used(path, names, drop, len(names))]
     if len(set(used)) < len(used):
-        raise ValueError(f"{path} must have one column of each name, got {', '.join(used[:8])}")
-    table = parquet.read_table(path, columns=used)
+        got = ", ".join(used[:8])
+        raise _refusal(path, "must have one column of each name", got)
+    try:
+        table = parquet.read_table(path, columns=used)
+    except ArrowException:
+        raise _refusal(path, "must be a parquet file, it is broken") from None
     for field in table.schema:
         kind = field.type
         known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
         if not any(is_kind(kind) for is_kind in known):
-            raise ValueError(
-                f"{path} must be a parquet file of numbers, drop other columns: "
-                f"{field.name} is of {kind}"
+            raise _refusal(
+                path,
+                "must be a parquet file of numbers, drop other columns",
+                hint=f"{field.name} is of {kind}",
+                field="drop",
             )
     columns = [np.asarray(column.to_numpy(), dtype=np.float64) for column in table.columns]
     return np.column_stack(columns) if columns else np.empty((0, 0))

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.risk.result import jackknife
 
 # Points of a curve, and of one window inside its edges.
@@ -85,10 +86,10 @@ def fit_slope(x: ArrayLike, y: ArrayLike, *, width: float | None = None) -> Slop
     """
     points = checks.vector("x", x, positive=True)
     if points.size < FEWEST or (np.diff(points) <= 0.0).any():
-        raise ValueError(f"x must be at least {FEWEST} increasing numbers, got {points.size}")
+        raise InputError("x", f"must be at least {FEWEST} increasing numbers", f"{points.size}")
     curves = np.atleast_2d(np.asarray(y, dtype=np.float64))
     if curves.shape[-1] != points.size or not (curves > 0.0).all():
-        raise ValueError(f"y must be positive, one for each of {points.size} x")
+        raise InputError("y", f"must be positive, one for each of {points.size} x")
     low, high = np.log(points[[0, -1]])
     half = 0.5 * (high - low)
     width = half if width is None else checks.real("width", width, above=0.0)
@@ -116,5 +117,7 @@ def fit_slope(x: ArrayLike, y: ArrayLike, *, width: float | None = None) -> Slop
 def _slope_of(x: FloatArray, y: FloatArray, at: float, width: float) -> float:
     inside = np.abs(np.log(x) - at) < 0.5 * width
     if inside.sum() < FEWEST_INSIDE:
-        raise ValueError(f"a window needs at least {FEWEST_INSIDE} points, got {inside.sum()}")
+        raise InputError(
+            "width", f"needs at least {FEWEST_INSIDE} points", f"{inside.sum()}", subject="a window"
+        )
     return float(local_slope(x, y, at, width))

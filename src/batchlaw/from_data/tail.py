@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.from_data.estimated_spectrum import centred, check_features, spectrum_of
 from batchlaw.from_data.slopes import fit_slope
 
@@ -95,7 +96,9 @@ def fit_tail(features: ArrayLike, *, centre: bool = False, allow_constant: bool 
     q = _window(whole, samples, Z.shape[1])
     slope = fit_slope(1.0 / q, _pseudo_values(rows, centre, q))
     if not slope.value > 0.0:
-        raise ValueError("a power law needs an effective dimension that grows, it falls")
+        raise InputError(
+            "features", "needs an effective dimension that grows, it falls", subject="a power law"
+        )
     low, high = slope.interval
     window = q[[q.size // 2, -1]]
     ends = effective_dimensions(whole, samples, window)[0]
@@ -118,7 +121,9 @@ def _pseudo_values(rows: FloatArray, centre: bool, q: FloatArray) -> FloatArray:
     whole, *left_out = (_curve(*centred(some, centre), q) for some in kept)
     curves = whole + (count - 1.0) * (np.mean(left_out, axis=0) - np.array(left_out))
     if not (curves > 0.0).all():
-        raise ValueError("features must be more alike: single rows decide the effective dimension")
+        raise InputError(
+            "features", "must be more alike", hint="single rows decide the effective dimension"
+        )
     return np.asarray(curves)
 
 
@@ -136,9 +141,11 @@ def _window(eigenvalues: FloatArray, samples: int, dim: int) -> FloatArray:
         for at, x in ((FIRST, e), (end, d))
     )
     if e.max() < FIRST or d.max() < end or first < SHORTEST * last:
-        raise ValueError(
-            "a power law needs a window of eigenvalues in which the effective dimension grows "
-            f"from {FIRST:g} to {end:g} over a factor of {SHORTEST:g}: take more samples, or "
-            "the spectrum is flat"
+        raise InputError(
+            "features",
+            "needs a window of eigenvalues in which the effective dimension grows "
+            f"from {FIRST:g} to {end:g} over a factor of {SHORTEST:g}",
+            hint="take more samples, or the spectrum is flat",
+            subject="a power law",
         )
     return np.geomspace(first, last, POINTS)

@@ -8,6 +8,8 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 
+from batchlaw._base.errors import InputError
+
 # Colours that the colour-blind can tell apart (Okabe and Ito), and a marker each.
 STYLES: dict[str, tuple[str, str, str]] = {
     "oracle": ("#0072B2", "o", "oracle"),
@@ -39,6 +41,8 @@ def save(figure: Figure, path: Path) -> None:
         ".svg": {"Date": None, "Creator": None},
     }
     if path.suffix not in metadata:
-        raise ValueError(f"a picture must be a .png, .pdf or .svg file, got {path.name!r}")
+        raise InputError(
+            "path", "must be a .png, .pdf or .svg file", repr(path.name), subject="a picture"
+        )
     with matplotlib.rc_context(RC):
         figure.savefig(path, dpi=150, metadata=metadata[path.suffix])

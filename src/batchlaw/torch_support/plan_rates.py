@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LRScheduler
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw.plans.plan import Plan
 from batchlaw.torch_support.plan_sampler import PlanSampler, digest
 
@@ -62,9 +63,11 @@ class PlanRates(LRScheduler):
     def step(self, epoch: int | None = None) -> None:
         """Go to the rate of the next update."""
         if epoch is not None:
-            raise ValueError(f"step must be called without an epoch, got {epoch}")
+            raise InputError("epoch", "must be called without an epoch", f"{epoch}", subject="step")
         if self.updates >= self.rates.size:
-            raise ValueError(f"step must be called at most {self.rates.size} times, once an update")
+            raise InputError(
+                "step", f"must be called at most {self.rates.size} times, once per update"
+            )
         if self.updates >= 0:  # the constructor's own call brings it to 0
             self._refuse_more_groups()
             self._refuse_another_position(self.updates + 1)
@@ -80,15 +83,24 @@ class PlanRates(LRScheduler):
         identity = self._identity()
         missing = {"updates", *identity} - set(state_dict)
         if missing:
-            raise ValueError(f"state must be of PlanRates, got none of {sorted(missing)}")
+            got = f"none of {sorted(missing)}"
+            raise InputError("state_dict", "must be of PlanRates", got, subject="state")
         for name, value in identity.items():
             if state_dict[name] != value:
-                raise ValueError(
-                    f"state must have the same {name}: {value}, got {state_dict[name]}"
+                raise InputError(
+                    "state_dict",
+                    f"must have the same {name}: {value}",
+                    f"{state_dict[name]}",
+                    subject="state",
                 )
         updates = checks.count("updates of the state", state_dict["updates"], minimum=0)
         if updates > self.rates.size:
-            raise ValueError(f"updates must be at most {self.rates.size}, got {updates}")
+            raise InputError(
+                "state_dict",
+                f"must be at most {self.rates.size}",
+                f"{updates}",
+                subject="updates of the state",
+            )
         self._refuse_more_groups()
         self._refuse_another_position(updates)
         self.last_epoch, self._step_count = updates, updates + 1
@@ -108,16 +120,19 @@ class PlanRates(LRScheduler):
     def _refuse_more_groups(self) -> None:
         groups = len(self.optimizer.param_groups)
         if groups != len(self.scales):
-            raise ValueError(
-                f"optimizer must have all its groups before PlanRates is made: "
-                f"{len(self.scales)} then, got {groups}"
+            raise InputError(
+                "optimizer",
+                f"must have all its groups before PlanRates is made: {len(self.scales)} then",
+                f"{groups}",
             )
 
     def _refuse_another_position(self, updates: int) -> None:
         if self.sampler is not None and self.sampler.updates != updates:
-            raise ValueError(
-                f"rates and sampler must be at the same update, got {updates} and "
-                f"{self.sampler.updates}"
+            raise InputError(
+                "sampler",
+                "must be at the same update",
+                f"{updates} and {self.sampler.updates}",
+                subject=f"rates and {arg('sampler')}",
             )
 
 
@@ -126,17 +141,27 @@ def _check_scales(optimizer: Optimizer, scales: Sequence[float] | None) -> tuple
     if scales is None:
         starts = sorted({float(group["lr"]) for group in groups})
         if len(starts) > 1:
-            raise ValueError(f"scales must be given for groups that start at different {starts}")
+            raise InputError("scales", f"must be given for groups that start at different {starts}")
         return (1.0,) * len(groups)
     if len(scales) != len(groups):
-        raise ValueError(f"scales must have one entry a group: {len(groups)}, got {len(scales)}")
-    return tuple(checks.real("scale", scale, at_least=0.0) for scale in scales)
+        raise InputError(
+            "scales", f"must have one entry per group: {len(groups)}", f"{len(scales)}"
+        )
+    return tuple(checks.real("scales", scale, at_least=0.0) for scale in scales)
 
 
 def _refuse_another_plan(plan: Plan | ArrayLike, steps: int, sampler: PlanSampler) -> None:
     if steps != sampler.batches.size:
-        raise ValueError(
-            f"rates and sampler must have the same updates, got {steps} and {sampler.batches.size}"
+        raise InputError(
+            "sampler",
+            "must have the same updates",
+            f"{steps} and {sampler.batches.size}",
+            subject=f"rates and {arg('sampler')}",
         )
     if isinstance(plan, Plan) and not np.array_equal(plan.batches, sampler.batches):
-        raise ValueError("rates and sampler must come from one plan, got other batches")
+        raise InputError(
+            "sampler",
+            "must come from one plan",
+            "other batches",
+            subject=f"rates and {arg('sampler')}",
+        )

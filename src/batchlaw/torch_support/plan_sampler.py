@@ -13,6 +13,7 @@ from torch.utils.data import Sampler
 
 from batchlaw._base import checks
 from batchlaw._base.checks import IntArray
+from batchlaw._base.errors import InputError, arg
 from batchlaw.plans.plan import Plan
 from batchlaw.torch_support.order import SAMPLINGS, Order
 from batchlaw.torch_support.shares import MicroBatch, Shares, find_ranks
@@ -117,14 +118,15 @@ class PlanSampler(Sampler[list[int]]):
         saved is the position of the loop: a batch counts when it leaves this iterator.
         """
         if getattr(loader, "batch_sampler", self) is not self:
-            raise ValueError("loader must have this sampler as its batch_sampler")
+            raise InputError("loader", "must have this sampler as its batch_sampler")
         if not getattr(loader, "in_order", True):
-            raise ValueError("loader must keep the order of batches, got in_order=False")
+            raise InputError("loader", "must keep the order of batches", "in_order=False")
         dataset = getattr(loader, "dataset", None)
         if isinstance(dataset, Sized) and len(dataset) != self.order.dataset_size:
-            raise ValueError(
-                f"loader must have a dataset of the sampler's {self.order.dataset_size} samples, "
-                f"got {len(dataset)}"
+            raise InputError(
+                "loader",
+                f"must have a dataset of the sampler's {self.order.dataset_size} samples",
+                f"{len(dataset)}",
             )
         return self._follow(loader)
 
@@ -140,9 +142,10 @@ class PlanSampler(Sampler[list[int]]):
     def receive(self) -> MicroBatch:
         """Count one more micro-batch as received, and say which it is; ``follow`` calls it."""
         if self._ahead < 1:
-            raise ValueError(
-                f"receive must be called once a batch of the loader, got one more in update "
-                f"{self._update + 1}"
+            raise InputError(
+                "receive",
+                "must be called once per batch of the loader",
+                f"one more in update {self._update + 1}",
             )
         self._ahead -= 1
         self._moves += 1
@@ -166,17 +169,18 @@ class PlanSampler(Sampler[list[int]]):
         identity = self._identity()
         missing = {"samples", "updates", *_SAME} - set(state)
         if missing:
-            raise ValueError(f"state must be of a PlanSampler, got none of {sorted(missing)}")
+            raise InputError("state", "must be of a PlanSampler", f"none of {sorted(missing)}")
         for name in _SAME:
             if state[name] != identity[name]:
-                raise ValueError(
-                    f"state must have the same {name}: {identity[name]}, got {state[name]}"
+                raise InputError(
+                    "state", f"must have the same {name}: {identity[name]}", f"{state[name]}"
                 )
         updates = checks.count("updates of the state", state["updates"], minimum=0)
         if updates > self.batches.size or self._shares.begins[updates] != state["samples"]:
-            raise ValueError(
-                f"state must lie between two updates, got {state['samples']} samples after "
-                f"{updates} updates"
+            raise InputError(
+                "state",
+                "must lie between two updates",
+                f"{state['samples']} samples after {updates} updates",
             )
         self._move(updates)
 
@@ -186,10 +190,12 @@ class PlanSampler(Sampler[list[int]]):
         self._iterator += 1
         self._moves += 1
 
-    def _moved(self) -> ValueError:
-        return ValueError(
-            f"one loop alone must move the sampler, got another iterator, receive or "
-            f"load_state_dict in update {self._update + 1}"
+    def _moved(self) -> InputError:
+        return InputError(
+            "loader",
+            "must move the sampler",
+            f"another iterator, receive or load_state_dict in update {self._update + 1}",
+            subject="one loop alone",
         )
 
     def _identity(self) -> dict[str, Any]:
@@ -206,8 +212,10 @@ def batches_of(plan: Plan | ArrayLike) -> IntArray:
     if isinstance(plan, Plan):
         return plan.batches
     if np.ndim(plan) != 1 or np.size(plan) == 0:
-        raise ValueError(
-            f"plan must be a Plan or a non-empty (T,) array of batches, got shape {np.shape(plan)}"
+        raise InputError(
+            "plan",
+            "must be a Plan or a non-empty (T,) array of batches",
+            f"shape {np.shape(plan)}",
         )
     sizes: IntArray = checks.batches(plan, np.size(plan))[0]
     return sizes
@@ -226,8 +234,16 @@ def _check_size(batches: IntArray, order: Order, allow_unused: bool) -> None:
     if order.sampling != "one pass":
         return
     if total > size:
-        raise ValueError(f"one pass must fit in the {size} samples of the dataset, got {total}")
+        raise InputError(
+            "plan",
+            f"must fit in the {size} samples of the dataset",
+            f"{total}",
+            subject="one pass",
+        )
     if total < size and not allow_unused:
-        raise ValueError(
-            f"one pass must use all {size} samples of the dataset (or allow_unused), got {total}"
+        raise InputError(
+            "plan",
+            f"must use all {size} samples of the dataset (or {arg('allow_unused')})",
+            f"{total}",
+            subject="one pass",
         )

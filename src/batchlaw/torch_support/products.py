@@ -25,6 +25,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 
 Loss = Callable[[Any, Any], Tensor]
 Pairs = tuple[Tensor, Tensor] | Iterable[tuple[Any, Any]]
@@ -40,7 +41,7 @@ class Products:
         self.model, self.loss, self.data, self.chunk = model, loss, data, chunk
         self.weights = {k: w.detach() for k, w in model.named_parameters() if w.requires_grad}
         if not self.weights:
-            raise ValueError("model must have parameters that require gradients, got none")
+            raise InputError("model", "must have parameters that require gradients", "none")
         self.rest = {k: w.detach() for k, w in model.named_parameters() if not w.requires_grad}
         self.rest |= dict(model.named_buffers())
         first = next(iter(self.weights.values()))
@@ -50,7 +51,7 @@ class Products:
         self.root = root
         self.samples = sum(self.size(x) for x, _ in self.chunks())
         if not self.samples:
-            raise ValueError("data must hold at least one sample, got none")
+            raise InputError("data", "must hold at least one sample", "none")
         self._check_mean()
         self._mean: Tensor | None = None
 
@@ -75,7 +76,7 @@ class Products:
         inputs, targets = next(iter(self.chunks()))
         outputs = self.outputs(self.weights, inputs[:2])
         if not isinstance(outputs, Tensor):
-            raise ValueError(f"model must return a tensor, got {type(outputs).__name__}")
+            raise InputError("model", "must return a tensor", type(outputs).__name__)
         both = self._one_number(outputs, targets[:2])
         if self.size(inputs) < 2:
             return
@@ -83,9 +84,10 @@ class Products:
         # Losses of two signs may cancel, so what counts is the larger one's rounding.
         tolerance = max(1e-3, 4.0 * torch.finfo(self.dtype).eps)
         if abs(both - sum(each) / 2.0) > tolerance * max(abs(x) for x in each):
-            raise ValueError(
-                "loss must be the mean over samples: of two it is "
-                f"{both:.6g}, where their mean is {sum(each) / 2.0:.6g}"
+            raise InputError(
+                "loss",
+                "must be the mean over samples",
+                hint=f"of two it is {both:.6g}, where their mean is {sum(each) / 2.0:.6g}",
             )
 
     def _one_number(self, outputs: Tensor, targets: Any) -> float:
@@ -94,9 +96,9 @@ class Products:
             got = (
                 f"shape {tuple(value.shape)}" if isinstance(value, Tensor) else type(value).__name__
             )
-            raise ValueError(f"loss must return one number as a tensor, got {got}")
+            raise InputError("loss", "must return one number as a tensor", got)
         if not bool(torch.isfinite(value)):
-            raise ValueError(f"loss must be finite, got {float(value)}")
+            raise InputError("loss", "must be finite", f"{float(value)}")
         return float(value)
 
     def outputs(self, weights: dict[str, Tensor], inputs: Any) -> Tensor:
@@ -118,7 +120,7 @@ class Products:
         out = out if self.root is None else out / self.root
         result: FloatArray = out.double().cpu().numpy()
         if not np.isfinite(result).all():
-            raise ValueError("loss must have finite derivatives on all of the data")
+            raise InputError("loss", "must have finite derivatives on all of the data")
         return result
 
     def gauss_newton(self, vector: Tensor) -> Tensor:
@@ -201,13 +203,15 @@ def products(
     """
     chunk = checks.count("chunk", chunk)
     if not isinstance(model, nn.Module):
-        raise ValueError(f"model must be a torch.nn.Module, got {type(model).__name__}")
+        raise InputError("model", "must be a torch.nn.Module", type(model).__name__)
     if not callable(loss):
-        raise ValueError(f"loss must be a function of outputs and targets, got {loss!r}")
+        raise InputError("loss", "must be a function of outputs and targets", repr(loss))
     if not isinstance(data, Iterable) or isinstance(data, Iterator | Tensor):
-        raise ValueError(
-            "data must be a pair of tensors, or batches that can be gone through many times "
-            f"(a list, a DataLoader), got {type(data).__name__}"
+        raise InputError(
+            "data",
+            "must be a pair of tensors, or batches that can be gone through many times "
+            "(a list, a DataLoader)",
+            type(data).__name__,
         )
     if double:
         model = copy.deepcopy(model).double()
@@ -226,15 +230,18 @@ def products(
 def _check_batch(batch: Any) -> None:
     kinds = [type(x).__name__ for x in batch] if isinstance(batch, tuple | list) else []
     if len(kinds) != 2 or not all(isinstance(x, Tensor) for x in batch):
-        raise ValueError(
-            "data must be pairs of tensors, inputs and targets, "
-            f"got {', '.join(kinds) or type(batch).__name__}"
+        raise InputError(
+            "data",
+            "must be pairs of tensors, inputs and targets",
+            ", ".join(kinds) or type(batch).__name__,
         )
     inputs, targets = batch
     if not inputs.dim() or not targets.dim() or len(inputs) != len(targets):
-        raise ValueError(
-            "inputs and targets must have the samples along their first axis, "
-            f"got shapes {tuple(inputs.shape)} and {tuple(targets.shape)}"
+        raise InputError(
+            "data",
+            "must have the samples along their first axis",
+            f"shapes {tuple(inputs.shape)} and {tuple(targets.shape)}",
+            subject="inputs and targets",
         )
 
 
@@ -244,10 +251,11 @@ def _root(preconditioner: Diagonal | None, matrix: Products) -> Tensor | None:
     parts = [preconditioner] if isinstance(preconditioner, Tensor) else list(preconditioner)
     flat = torch.cat([p.detach().reshape(-1) for p in parts]).to(matrix.device, matrix.dtype)
     if flat.numel() != matrix.dimension:
-        raise ValueError(
-            f"preconditioner must have one entry for each of the {matrix.dimension} parameters, "
-            f"got {flat.numel()}"
+        raise InputError(
+            "preconditioner",
+            f"must have one entry for each of the {matrix.dimension} parameters",
+            f"{flat.numel()}",
         )
     if not bool((torch.isfinite(flat) & (flat > 0)).all()):
-        raise ValueError("preconditioner must be positive and finite everywhere")
+        raise InputError("preconditioner", "must be positive and finite everywhere")
     return flat.sqrt()

@@ -30,6 +30,7 @@ from torch import Tensor, nn
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import InputError
 
 Start = Callable[[], tuple[nn.Module, torch.optim.Optimizer]]
 
@@ -85,7 +86,9 @@ class Sensitivity:
         """Correlation of the mean profile with the prediction, with a jackknife error."""
         kappa = self._one_each(predicted)
         if kappa.size < 3:
-            raise ValueError(f"a correlation needs at least 3 updates, got {kappa.size}")
+            raise InputError(
+                "predicted", "needs at least 3 updates", f"{kappa.size}", subject="a correlation"
+            )
         n = self.effects.shape[0]
         left = (n * self.mean - self.effects) / (n - 1)
         without = np.array([np.corrcoef(row, kappa)[0, 1] for row in left])
@@ -95,9 +98,10 @@ class Sensitivity:
     def _one_each(self, predicted: ArrayLike) -> FloatArray:
         values = np.asarray(predicted, dtype=np.float64)
         if values.shape != self.updates.shape:
-            raise ValueError(
-                f"predicted must have one entry for each of the {self.updates.size} updates, "
-                f"got shape {values.shape}"
+            raise InputError(
+                "predicted",
+                f"must have one entry for each of the {self.updates.size} updates",
+                f"shape {values.shape}",
             )
         return values
 
@@ -145,7 +149,7 @@ def measured_sensitivity(
     chosen = sorted({checks.count("updates", t) for t in updates})
     if not chosen or chosen[-1] > gamma.size:
         got = chosen[-1] if chosen else "none"
-        raise ValueError(f"updates must lie between 1 and {gamma.size}, got {got}")
+        raise InputError("updates", f"must lie between 1 and {gamma.size}", f"{got}")
     effects = np.empty((draws, len(chosen)))
     drift = np.empty_like(effects)
     final = np.empty(draws)

@@ -11,6 +11,7 @@ import torch.distributed as dist
 
 from batchlaw._base import checks
 from batchlaw._base.checks import IntArray
+from batchlaw._base.errors import InputError, arg
 
 
 class MicroBatch(NamedTuple):
@@ -46,9 +47,11 @@ class Shares:
     def __init__(self, batches: IntArray, rank: int, ranks: int, max_micro_batch: int | None):
         uneven = np.flatnonzero(batches % ranks)
         if uneven.size:
-            raise ValueError(
-                f"every batch must be a multiple of the {ranks} ranks, "
-                f"got {batches[uneven[0]]} at step {uneven[0] + 1}"
+            raise InputError(
+                "plan",
+                f"must be a multiple of the {ranks} ranks",
+                f"{batches[uneven[0]]} at step {uneven[0] + 1}",
+                subject="every batch",
             )
         self.rank = rank
         self.sizes = batches // ranks
@@ -79,22 +82,30 @@ class Shares:
 def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
     """Rank and number of ranks: as given, or of torch.distributed where it runs, or 0 of 1."""
     if (rank is None) != (ranks is None):
-        raise ValueError(f"rank and world_size must be given together, got {rank} and {ranks}")
+        raise InputError(
+            "rank",
+            "must be given together",
+            f"{rank} and {ranks}",
+            subject=f"{arg('rank')} and {arg('world_size')}",
+        )
     if rank is None or ranks is None:
         if dist.is_available() and dist.is_initialized():
             return dist.get_rank(), dist.get_world_size()
         # Every process of torchrun would take itself for the only one, and all the same samples.
         launched = os.environ.get("WORLD_SIZE", "1")
         if launched != "1":
-            raise ValueError(
-                f"torch.distributed must be initialised before the sampler, or rank and "
-                f"world_size be given, got a launch with WORLD_SIZE={launched}"
+            raise InputError(
+                "rank",
+                f"must be initialised before the sampler, or {arg('rank')} and "
+                f"{arg('world_size')} be given",
+                f"a launch with WORLD_SIZE={launched}",
+                subject="torch.distributed",
             )
         return 0, 1
     ranks = checks.count("world_size", ranks)
     rank = checks.count("rank", rank, minimum=0)
     if rank >= ranks:
-        raise ValueError(f"rank must be below world_size = {ranks}, got {rank}")
+        raise InputError("rank", f"must be below {arg('world_size')} = {ranks}", f"{rank}")
     return rank, ranks
 
 

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.influences.adaptive import ModelSpectrum
 from batchlaw.torch_support.products import Diagonal, Loss, Pairs, Products, products
 
@@ -145,7 +146,9 @@ def gradient_noise_scale(
     with products(model, loss, data, preconditioner, batch * chunk, double) as matrix:
         n = sum(matrix.size(x) // batch for x, _ in matrix.chunks())
         if n < 2:
-            raise ValueError(f"noise scale needs two groups of {batch} samples, got {n}")
+            raise InputError(
+                "data", f"needs two groups of {batch} samples", f"{n}", subject="noise scale"
+            )
         mean = torch.stack([g.sum(0) for g in matrix.group_gradients(batch)]).sum(0) / n
         squares, dots = [], []
         for g in matrix.group_gradients(batch):
@@ -154,7 +157,7 @@ def gradient_noise_scale(
         square, dot = (torch.cat(x).double().cpu().numpy() for x in (squares, dots))
         whole = float((mean.double() ** 2).sum())
     if not np.isfinite(square).all():
-        raise ValueError("loss must have finite derivatives on all of the data")
+        raise InputError("loss", "must have finite derivatives on all of the data")
     trace, size = _noise_parts(square.mean(), whole, n, batch)
     # |(n g - g_k)/(n-1)|^2, the large-batch square without group k.
     without = (n**2 * whole - 2.0 * n * dot + square) / (n - 1.0) ** 2
@@ -183,7 +186,7 @@ def adam_preconditioner(model: nn.Module, optimizer: torch.optim.Optimizer) -> T
     for name, w in model.named_parameters():
         if w.requires_grad:
             if id(w) not in of:
-                raise ValueError(f"optimizer must hold Adam's second moments of {name}, got none")
+                raise InputError("optimizer", f"must hold Adam's second moments of {name}", "none")
             parts.append(of[id(w)].detach().reshape(-1))
     return torch.cat(parts)
 
@@ -211,7 +214,7 @@ def _leading(
         values, vectors = np.linalg.eigh((dense + dense.T) / 2.0)
     else:
         if count >= d:
-            raise ValueError(f"count must be below the {d} parameters, got {count}")
+            raise InputError("count", f"must be below the {d} parameters", f"{count}")
         operator = LinearOperator((d, d), lambda v: matrix.through(apply, v), dtype=np.float64)
         start = rng.standard_normal(d)
         values, vectors = eigsh(operator, k=count, which="LA", v0=start, tol=tolerance)

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import Unstable
 from batchlaw.influences.adaptive import ModelSpectrum
 from batchlaw.torch_support.plan_rates import PlanRates
 from batchlaw.torch_support.plan_sampler import PlanSampler
@@ -67,7 +68,11 @@ def train(
         steps.zero_grad()
         loss = task.loss(model(inputs), targets)
         if not math.isfinite(loss.item()):
-            raise ArithmeticError(f"diverged: loss {loss.item()} in update {sampler.updates}")
+            raise Unstable(
+                "rates",
+                f"diverged: loss {loss.item()} in update {sampler.updates}",
+                subject="the run",
+            )
         loss.backward()  # type: ignore[no-untyped-call]
         steps.step()
         pace.step()
@@ -82,7 +87,7 @@ def evaluate(task: TrainingTask, model: nn.Module, data: Pair) -> float:
             total += x.shape[0] * float(task.loss(model(x), y))
     mean = total / data[0].shape[0]
     if not math.isfinite(mean):
-        raise ArithmeticError(f"diverged: final loss {mean}")
+        raise Unstable("rates", f"diverged: final loss {mean}", subject="the run")
     return mean
 
 
