@@ -1,9 +1,11 @@
-"""The shape of the house: public names, the direction of imports, what loads with what."""
+"""The shape of the house: rooms, the direction of imports, what loads with what, public names."""
 
 import ast
-import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -11,137 +13,184 @@ import pytest
 import batchlaw as bl
 
 SOURCE = Path(bl.__file__).parent
+FILES = sorted(SOURCE.rglob("*.py"))
 
-# A module imports only from modules above it.
-ORDER = [
-    "_version",
-    "_check",
-    "_files",
-    "feature_file",
-    "_kernels",
-    "spectrum",
-    "nodes",
-    "sketch_equivalent",
-    "problem",
-    "rates",
-    "update_rules",
-    "influence_weights",
-    "model_influence",
-    "stages",
-    "allocation",
+# A file imports only from its own room and from rooms above it.
+ROOMS = [
+    "_base",
+    "model",
+    "schedule",
+    "influences",
+    "batches",
     "risk",
-    "procedures",
-    "exact",
-    "optimize",
-    "bounds",
-    "laws",
-    "robust",
-    "joint",
-    "baselines",
-    "static_batch",
-    "plan_file",
-    "ladder",
-    "planner",
-    "horizon",
-    "export",
-    "preflight",
+    "theory",
+    "from_data",
+    "design",
+    "plans",
     "torch_support",
-    "simulate",
-    "fit",
-    "estimate",
-    "choices",
+    "jobs",
     "plots",
-    "sweep",
-    "paper",
-    "verify",
-    "study",
-    "app",
-    "cli",
+    "evidence",
+    "faces",
 ]
+# Packages that load slowly or that only some users have, and the files that may import them.
+ONLY_IN = {
+    "cyclopts": ("faces/cli/*.py",),
+    "dask": ("jobs/dask_workers.py",),
+    "distributed": ("jobs/dask_workers.py",),
+    "fastapi": ("faces/app/*.py",),
+    "matplotlib": ("plots/*.py", "evidence/*/figure.py", "evidence/*/figures.py"),
+    "numba": ("_base/kernels/*.py",),
+    "pydantic": ("faces/app/*.py",),
+    "rich": ("faces/cli/*.py",),
+    "starlette": ("faces/app/*.py",),
+    "torch": ("torch_support/*.py",),
+    "uvicorn": ("faces/app/*.py", "faces/cli/explore.py"),
+}
 
 
-def _imports(path):
-    """Modules of this package that a file imports when it runs (not for types alone)."""
-    tree = ast.parse(path.read_text())
-    hints = [n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n.test)]
-    skipped = {id(node) for hint in hints for node in ast.walk(hint)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and id(node) not in skipped:
-            parts = (node.module or "").split(".")
-            if parts == ["batchlaw"]:
-                yield from (alias.name for alias in node.names)
-            elif parts[0] == "batchlaw":
-                yield parts[1]
+def _module(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def test_imports_go_one_way():
-    for path in SOURCE.rglob("*.py"):
-        module = path.relative_to(SOURCE).with_suffix("").parts[0]
-        if module in ("__init__", "__main__"):
-            continue
-        for imported in _imports(path):
-            allowed = ORDER[: ORDER.index(module) + (path.parent != SOURCE)]
-            assert imported in allowed, f"{path.name} must not import {imported}"
+MODULES = {_module(path): path for path in FILES}
+IN_ROOMS = MODULES.keys() - {"batchlaw"}
 
 
-def test_only_plots_imports_matplotlib():
-    users = [p for p in SOURCE.rglob("*.py") if "import matplotlib" in p.read_text()]
-    assert {path.parent.name for path in users} == {"plots"}
+@cache
+def _tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
 
 
-def test_only_torch_support_imports_torch():
-    pattern = re.compile(r"^\s*(import|from) torch\b", re.MULTILINE)
-    users = [p for p in SOURCE.rglob("*.py") if pattern.search(p.read_text())]
-    assert {path.parent.name for path in users} == {"torch_support"}
+def _absolute(node: ast.ImportFrom, path: Path) -> str:
+    """The module that ``from ... import`` names, with its leading dots resolved."""
+    if not node.level:
+        return node.module or ""
+    package = path.relative_to(SOURCE.parent).parent.parts
+    base = package[: len(package) - node.level + 1]
+    return ".".join([*base, *(node.module.split(".") if node.module else [])])
 
 
-def test_public_names_are_pinned():
-    assert sorted(bl.__all__) == sorted(
-        [
-            "Plan",
-            "Problem",
-            "Risk",
-            "__version__",
-            "allocate",
-            "constant",
-            "cosine",
-            "effective_batch",
-            "effective_fluctuation",
-            "gradient_descent_risk",
-            "influence",
-            "influence_proxy",
-            "linear",
-            "multi_pass_law",
-            "multi_pass_risk",
-            "one_pass_law",
-            "one_pass_risk",
-            "optimal_batches",
-            "plan",
-            "polynomial",
-            "schedule_families",
-            "simulate_gradient_descent",
-            "simulate_multi_pass",
-            "simulate_one_pass",
-            "step",
-            "wsd",
-        ]
+def _nodes(tree: ast.AST, types: bool) -> Iterator[ast.AST]:
+    """Every node of the code, with or without what is for types alone."""
+    for node in ast.iter_child_nodes(tree):
+        if types or not (isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"):
+            yield node
+            yield from _nodes(node, types)
+
+
+def imports(path: Path, types: bool = True) -> Iterator[str]:
+    """Every module a file imports: at its top, inside functions, for types alone, or by name.
+
+    A text that is the name of a module in a room counts: it is imported by that name.
+    """
+    for node in _nodes(_tree(path), types):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            module = _absolute(node, path)
+            names = [f"{module}.{alias.name}" for alias in node.names]
+            yield from (name if name in MODULES else module for name in names)
+        elif isinstance(node, ast.Constant) and node.value in IN_ROOMS:
+            yield node.value
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+            yield from (arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant))
+
+
+def _room(module: str) -> str:
+    return module.split(".")[1] if "." in module else ""
+
+
+def _within(module: str) -> bool:
+    return module.partition(".")[0] == "batchlaw"
+
+
+def test_the_rooms_are_those_of_the_design():
+    entries = {path.name for path in SOURCE.iterdir()} - {"__pycache__"}
+    assert entries == {*ROOMS, "__init__.py", "__main__.py", "py.typed"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=_module)
+def test_imports_go_one_way(path):
+    module = _module(path)
+    if path.parent == SOURCE:  # the package itself and its command
+        return
+    allowed = ROOMS[: ROOMS.index(_room(module)) + 1]
+    wrong = [name for name in imports(path) if _within(name) and _room(name) not in allowed]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("room", ROOMS)
+def test_modules_of_a_room_have_no_cycle(room):
+    graph = {
+        module: {name for name in imports(path) if _room(name) == room and name != module}
+        for module, path in MODULES.items()
+        if _room(module) == room
+    }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+@pytest.mark.parametrize("package", sorted(ONLY_IN))
+def test_a_heavy_package_is_imported_in_its_place_alone(package):
+    users = {
+        path.relative_to(SOURCE)
+        for path in FILES
+        if any(name.partition(".")[0] == package for name in imports(path, types=False))
+    }
+    allowed = [path for path in users if any(path.match(place) for place in ONLY_IN[package])]
+    assert users == set(allowed)
+
+
+def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
+    planted = SOURCE / "risk" / "planted.py"
+    text = (
+        "import batchlaw.faces.cli\n"
+        "from batchlaw import plots\n"
+        "from . import result\n"
+        "from ..theory import laws\n"
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n    from batchlaw.plans.plan import Plan\n"
+        "def f():\n    from batchlaw.evidence.sweep import tidy\n"
+        "import importlib\n"
+        "importlib.import_module('batchlaw.jobs.store')\n"
+        "importlib.import_module('torch.nn')\n"
+        "LATER = {'x': 'batchlaw.design.optimum'}\n"
     )
-    modules = {path.stem for path in SOURCE.glob("*.py")}
-    assert not modules & set(bl.__all__)
+    monkeypatch.setitem(globals(), "_tree", lambda path: ast.parse(text))
+    assert {
+        "batchlaw.faces.cli",
+        "batchlaw.plots",
+        "batchlaw.risk.result",
+        "batchlaw.theory.laws",
+        "batchlaw.plans.plan",
+        "batchlaw.evidence.sweep.tidy",
+        "batchlaw.jobs.store",
+        "torch.nn",
+        "batchlaw.design.optimum",
+    } <= set(imports(planted))
 
 
 @pytest.mark.process
-def test_importing_the_package_loads_no_pictures_no_torch_and_no_command_line():
-    code = (
-        "import sys, batchlaw; "
-        "print([m for m in ('matplotlib', 'cyclopts', 'rich', 'torch') if m in sys.modules])"
-    )
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = ["matplotlib", "cyclopts", "rich", "torch", "fastapi", "distributed"]
+    heavy += ["scipy.optimize", "scipy.special", "scipy.stats"]  # Numba loads scipy's own name
+    code = f"import sys, batchlaw; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 
 
 def test_every_kernel_frees_the_gil():
-    text = "\n".join(path.read_text() for path in (SOURCE / "_kernels").glob("*.py"))
-    decorators = [line for line in text.splitlines() if line.startswith("@njit")]
+    decorators = [
+        ast.unparse(decorator)
+        for path in FILES
+        for node in ast.walk(_tree(path))
+        if isinstance(node, ast.FunctionDef)
+        for decorator in node.decorator_list
+        if "njit" in ast.unparse(decorator)
+    ]
     assert decorators
-    assert all("nogil=True" in line for line in decorators)
+    assert [text for text in decorators if "nogil=True" not in text] == []
