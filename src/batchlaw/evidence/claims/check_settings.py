@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -11,13 +11,10 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.evidence.claims.claim import Check
+from batchlaw.evidence.claims.claim import Check, Claim, NoLaw, OutsideRegime
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.theory.laws import Law
-
-# One piece of work: gives the checks of one case or a few that share their numbers.
-Task = Callable[[], list[Check[Any]]]
 
 # (a, b) inside b < a + 1: the first six with b <= a, where the approximation settles too.
 PAIRS = (
@@ -41,12 +38,15 @@ RATE = 0.08
 # A window of local regression: one decade.
 DECADE = math.log(10.0)
 
+# The conditions on the largest norm of a sample: at a fixed rate no large dataset meets them.
+LARGEST_NORM = ("largest-norm", "largest-norm-mean")
+
 LEARNING = "gamma T"
 MEMORY = "gamma T/log T"
 
 
 @dataclass(frozen=True)
-class Size:
+class CheckSize:
     """How large the checks are.
 
     Attributes
@@ -70,8 +70,8 @@ class Size:
     datasets: int
 
 
-QUICK = Size(True, 3 * 10**5, 10**5, 3 * 10**4, 128, 8, 6)
-FULL = Size(False, 10**6, 10**6, 10**6, 256, 8, 24)
+QUICK = CheckSize(True, 3 * 10**5, 10**5, 3 * 10**4, 128, 8, 6)
+FULL = CheckSize(False, 10**6, 10**6, 10**6, 256, 8, 24)
 
 
 @lru_cache(maxsize=64)
@@ -88,14 +88,13 @@ def peak_rate(problem: Problem, rate: float = RATE) -> float:
 def outside(law: Law) -> tuple[str, ...]:
     """Why a law's exponents should not be fitted here: failed hypotheses, or saturation.
 
-    The bias alone has no lower bound long before the variance saturates. The largest sample's
-    norm is left out: at a fixed rate no large dataset keeps it small, and ``hypotheses``
-    reports it.
+    The bias alone has no lower bound long before the variance saturates. The largest norm is
+    left out; ``hypotheses`` reports it.
     """
     failed = [
         f"{c.name} fails: {c.measured:.4g} against {c.limit:.4g}"
         for c in law.conditions
-        if c.verdict == "fails" and "max ||z_i||" not in c.name
+        if c.verdict == "fails" and c.id not in LARGEST_NORM
     ]
     bias = law.bias_alone
     if bias.verdict != "holds":
@@ -103,6 +102,14 @@ def outside(law: Law) -> tuple[str, ...]:
             f"saturated, {bias.name} {bias.verdict}: {bias.measured:.4g}, {bias.limit:.4g}"
         )
     return tuple(failed)
+
+
+def unexpectedly_outside(
+    claims: Sequence[Claim], case: str, reasons: tuple[str, ...], quantity: str
+) -> list[Check[Any]]:
+    """A failed check of each claim: the case was meant to lie inside the law's regime."""
+    evidence = OutsideRegime(reasons, quantity)
+    return [Check(claim, case, evidence, NoLaw(expected=False)) for claim in claims]
 
 
 def hypotheses(law: Law) -> str:

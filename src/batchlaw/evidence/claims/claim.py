@@ -7,9 +7,9 @@ evidence must contradict.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
@@ -21,6 +21,30 @@ OPEN = "not settled at this size"
 CONTRADICTED = "contradicted"
 OUTSIDE = "outside the law's regime"
 VERDICTS = (CONFIRMED, OPEN, CONTRADICTED, OUTSIDE)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement that is measured.
+
+    Attributes
+    ----------
+    id
+        "family/name", in lower case with hyphens: its name in tables, documents and tests.
+    sentence
+        What is claimed.
+    where
+        Where in the paper, or in another work.
+    """
+
+    id: str
+    sentence: str
+    where: str
+
+    @property
+    def family(self) -> str:
+        """The first half of the id."""
+        return self.id.partition("/")[0]
 
 
 @dataclass(frozen=True)
@@ -218,8 +242,6 @@ class Check(Generic[LawT]):
 
     Attributes
     ----------
-    claim, where
-        What is claimed, and where in the paper.
     case
         The setting: exponents, sizes.
     evidence, law
@@ -230,8 +252,7 @@ class Check(Generic[LawT]):
         Which of the theorem's hypotheses do not hold here, with numbers; else empty.
     """
 
-    claim: str
-    where: str
+    claim: Claim
     case: str
     evidence: Evidence[LawT]
     law: LawT
@@ -248,6 +269,30 @@ class Check(Generic[LawT]):
             name: self.evidence.judge(law).verdict == CONTRADICTED
             for name, law in self.wrong.items()
         }
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A piece of work: the checks of one case, or of a few that share their numbers.
+
+    Attributes
+    ----------
+    name
+        In words, unique in its family: the store knows the task by it.
+    claims
+        What its checks are about: each of these at least once, and nothing else.
+    run
+        Gives the checks.
+    """
+
+    name: str
+    claims: tuple[Claim, ...]
+    run: Callable[[], list[Check[Any]]]
+
+
+def task_name(what: str, **values: float) -> str:
+    """Words and numbers: "terms a=1.5 b=1.25"."""
+    return " ".join([what, *(f"{name}={value:g}" for name, value in values.items())])
 
 
 def three_way(distance: float, slack: float, tolerance: float) -> str:

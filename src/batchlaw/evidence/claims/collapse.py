@@ -8,15 +8,38 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw.batches.allocation import effective_batch, effective_fluctuation
-from batchlaw.evidence.claims.claim import Check, Collapse, Proportional
-from batchlaw.evidence.claims.settings import Size, Task, named, peak_rate, wide_problem
+from batchlaw.batches.effective import effective_batch, effective_fluctuation
+from batchlaw.evidence.claims.check_settings import CheckSize, named, peak_rate, wide_problem
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Collapse,
+    Proportional,
+    Task,
+    task_name,
+)
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.result import jackknife
 from batchlaw.schedule.rates import wsd
+
+VARIANCE = Claim(
+    "collapse/one-pass-variance",
+    "one-pass variance ~ 1/B_eff, whatever the schedule",
+    "theorem 1; proposition raw-var (H.3)",
+)
+WITHOUT_REPLACEMENT = Claim(
+    "collapse/fluctuation-without-replacement",
+    "fluctuation ~ rho_eff, without replacement",
+    "theorem 2; corollary wor-batch-fluc (J)",
+)
+WITH_REPLACEMENT = Claim(
+    "collapse/fluctuation-with-replacement",
+    "fluctuation ~ rho_eff, with replacement",
+    "remark, with replacement; lemma wr-batch-fluc-source (I.4)",
+)
 
 # Bias small enough for the label noise to dominate, and one pair where it is not.
 PAIRS = ((1.5, 2.2), (2.0, 2.0), (2.0, 2.6), (2.5, 2.0), (3.0, 2.5), (2.0, 1.5))
@@ -29,12 +52,23 @@ INFLUENCE, RHO, MEAN = "1/B_eff", "rho_eff", "1/(mean batch)"
 TOLERANCE = 0.05
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """One task a pair and procedure, and one with drawn datasets."""
-    one = [partial(_one_pass, size, a, b) for a, b in PAIRS]
     pairs = PAIRS[:2] if size.quick else PAIRS
-    reuse = [partial(_reuse, a, b, replacement) for a, b in pairs for replacement in (False, True)]
-    return [*one, *reuse, partial(_given_datasets, size)]
+    return [
+        *(
+            Task(task_name("one pass", a=a, b=b), (VARIANCE,), partial(_one_pass, size, a, b))
+            for a, b in PAIRS
+        ),
+        *(_reuse_task(a, b, replacement) for a, b in pairs for replacement in (False, True)),
+        Task("drawn datasets", (WITHOUT_REPLACEMENT,), partial(_given_datasets, size)),
+    ]
+
+
+def _reuse_task(a: float, b: float, replacement: bool) -> Task:
+    sampling = "with replacement" if replacement else "without replacement"
+    claim = WITH_REPLACEMENT if replacement else WITHOUT_REPLACEMENT
+    return Task(task_name(sampling, a=a, b=b), (claim,), partial(_reuse, a, b, replacement))
 
 
 def shapes(steps: int, seed: int = 0) -> dict[str, FloatArray]:
@@ -55,7 +89,7 @@ def shapes(steps: int, seed: int = 0) -> dict[str, FloatArray]:
     return {name: shape / shape.mean() for name, shape in raw.items()}
 
 
-def _one_pass(size: Size, a: float, b: float) -> list[Check[Any]]:
+def _one_pass(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
     problem = wide_problem(a, b)
     steps = size.longest // 30
     rates = wsd(steps, peak_rate(problem))
@@ -72,8 +106,7 @@ def _one_pass(size: Size, a: float, b: float) -> list[Check[Any]]:
     )
     return [
         Check(
-            "one-pass variance ~ 1/B_eff, whatever the schedule",
-            "theorem 1; proposition raw-var (H.3)",
+            VARIANCE,
             named(a, b, T=steps),
             evidence,
             Proportional(INFLUENCE, TOLERANCE),
@@ -94,7 +127,7 @@ def _reuse(a: float, b: float, replacement: bool) -> list[Check[Any]]:
     return [_reuse_check(evidence, replacement, named(a, b, N=SAMPLES, L=REUSE_STEPS))]
 
 
-def _given_datasets(size: Size) -> list[Check[Any]]:
+def _given_datasets(size: CheckSize) -> list[Check[Any]]:
     """The same without any approximation: exact given a dataset, averaged over drawn ones."""
     problem = Problem.power_law(2.0, 2.6, DRAWN_SKETCH, dim=2000, seed=5).prior_mean()
     rates = wsd(DRAWN_STEPS, peak_rate(problem))
@@ -121,10 +154,7 @@ def _reuse_check(evidence: Collapse, replacement: bool, case: str) -> Check[Any]
     if not replacement:
         wrong["1/B for rho"] = Proportional(INFLUENCE, TOLERANCE)
     return Check(
-        f"fluctuation ~ rho_eff, {'with' if replacement else 'without'} replacement",
-        "remark, with replacement; lemma wr-batch-fluc-source (I.4)"
-        if replacement
-        else "theorem 2; corollary wor-batch-fluc (J)",
+        WITH_REPLACEMENT if replacement else WITHOUT_REPLACEMENT,
         case,
         evidence,
         Proportional(RHO, TOLERANCE),

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw.evidence.claims.claim import Check, Curve, Exponent, wrong_exponents
-from batchlaw.evidence.claims.settings import (
+from batchlaw.evidence.claims.check_settings import (
     DECADE,
     LEARNING,
     MEMORY,
     SPECTRA,
-    Size,
-    Task,
+    CheckSize,
     fewest_samples,
     horizons,
     named,
@@ -25,11 +23,53 @@ from batchlaw.evidence.claims.settings import (
     step_grid,
     wide_problem,
 )
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Curve,
+    Exponent,
+    Task,
+    task_name,
+    wrong_exponents,
+)
 from batchlaw.influences.weights import influence
 from batchlaw.risk.multi_pass import multi_pass_risk
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.schedule.rates import wsd, wsd_phases
 from batchlaw.theory.bounds.schedule import remaining_mass
+
+POINTWISE = Claim(
+    "influence/pointwise",
+    "influence ~ gamma_t^2 (1 + R_t)^(1/a - 2)",
+    "lemma app-final-risk-influence (A.8)",
+)
+TOTAL = Claim(
+    "influence/total",
+    "total influence ~ (log T/T)(gamma T/log T)^(1/a)",
+    "lemmas batch-var-E1, E2 (H.5); multipass-kernel-shape (I.3)",
+)
+RATE = Claim(
+    "influence/rate",
+    "total influence ~ gamma^(1/a) at a fixed horizon",
+    "lemma batch-var-E2 (H.5)",
+)
+
+
+def _longer_decay(name: str, quantity: str, effect: str) -> Claim:
+    return Claim(
+        f"influence/longer-decay-{name}",
+        f"longer decay, same total rate: {quantity} {effect}",
+        "section 3, two horizons; theorems 1 and 2",
+    )
+
+
+STAYS, FALLS = "stays", "falls like the decay time^(1/a - 1)"
+DECAY_BIAS = _longer_decay("bias", "one-pass bias", STAYS)
+DECAY_NOISE = _longer_decay("noise", "one-pass variance from label noise", FALLS)
+DECAY_FLUCTUATION = _longer_decay("fluctuation", "fluctuation (simple recursion)", FALLS)
+DECAY_GD_BIAS = _longer_decay("gd-bias", "GD bias", STAYS)
+DECAY_GD_VARIANCE = _longer_decay("gd-variance", "GD variance", STAYS)
+LONGER_DECAY = (DECAY_BIAS, DECAY_NOISE, DECAY_FLUCTUATION, DECAY_GD_BIAS, DECAY_GD_VARIANCE)
 
 # Pairs for the separation of the horizons.
 SEPARATED = ((1.5, 1.5), (2.0, 2.0), (3.0, 2.5))
@@ -37,23 +77,34 @@ SEPARATED = ((1.5, 1.5), (2.0, 2.0), (3.0, 2.5))
 FINAL = 1e-6
 # Below this a the stable phase would have to be far longer than the decay.
 SETTLES = 2.0
-POINTWISE = "1 + R_t"
+REMAINING = "1 + R_t"
 TAU = "decay time"
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """One task a spectrum, and one a pair whose horizons are taken apart."""
-    return [partial(_influence, size, a) for a in SPECTRA] + [
-        partial(_separation, size, a, b) for a, b in SEPARATED
+    return [
+        *(
+            Task(
+                task_name("influence", a=a), (POINTWISE, TOTAL, RATE), partial(_influence, size, a)
+            )
+            for a in SPECTRA
+        ),
+        *(
+            Task(
+                task_name("longer decay", a=a, b=b), LONGER_DECAY, partial(_separation, size, a, b)
+            )
+            for a, b in SEPARATED
+        ),
     ]
 
 
-def _influence(size: Size, a: float) -> list[Check[Any]]:
+def _influence(size: CheckSize, a: float) -> list[Check[Any]]:
     problem = wide_problem(a, 2.0)
     gamma = peak_rate(problem)
     T = step_grid(size.longest)
     totals = np.array([influence(problem, wsd(int(t), gamma)).sum() for t in T])
-    shape = Exponent(1.0 / a - 2.0, POINTWISE)
+    shape = Exponent(1.0 / a - 2.0, REMAINING)
     mass = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
     rate = Exponent(1.0 / a, "gamma", 0.03)
     peaks = gamma * np.geomspace(1e-2, 1.0, 9)
@@ -61,24 +112,21 @@ def _influence(size: Size, a: float) -> list[Check[Any]]:
     case = named(a, T=f"{size.longest:.0e}")
     return [
         Check(
-            "influence ~ gamma_t^2 (1 + R_t)^(1/a - 2)",
-            "lemma app-final-risk-influence (A.8)",
+            POINTWISE,
             case,
             _pointwise(a, size.longest),
             shape,
             wrong_exponents(shape),
         ),
         Check(
-            "total influence ~ (log T/T)(gamma T/log T)^(1/a)",
-            "lemmas batch-var-E1, E2 (H.5); multipass-kernel-shape (I.3)",
+            TOTAL,
             case,
             Curve(horizons(T, gamma), totals, "total influence", DECADE),
             mass,
             wrong_exponents(mass),
         ),
         Check(
-            "total influence ~ gamma^(1/a) at a fixed horizon",
-            "lemma batch-var-E2 (H.5)",
+            RATE,
             case,
             Curve({"gamma": peaks}, by_rate, "total influence", DECADE),
             rate,
@@ -97,10 +145,10 @@ def _pointwise(a: float, steps: int) -> Curve:
     # Remaining mass falls along the schedule.
     at = np.unique(steps - 1 - np.searchsorted(after[::-1], wanted))[::-1]
     scaled = influence(problem, rates)[at] / rates[at] ** 2
-    return Curve({POINTWISE: after[at]}, scaled, "influence / rate^2", DECADE)
+    return Curve({REMAINING: after[at]}, scaled, "influence / rate^2", DECADE)
 
 
-def _separation(size: Size, a: float, b: float) -> list[Check[Any]]:
+def _separation(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
     """The decay gets longer, the stable phase shorter: the total mass of the rates stays."""
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
@@ -114,24 +162,22 @@ def _separation(size: Size, a: float, b: float) -> list[Check[Any]]:
         for r, B in zip(schedules, ones, strict=True)
     ]
     stays, moves = Exponent(0.0, TAU, 0.01), Exponent(1.0 / a - 1.0, TAU, 0.03)
-    curves: list[tuple[str, list[Any], str, Exponent]] = [
-        ("one-pass bias", single, "bias", stays),
-        ("one-pass variance from label noise", single, "variance_noise", moves),
-        ("fluctuation (simple recursion)", reused, "fluctuation", moves),
-        ("GD bias", reused, "bias", stays),
-        ("GD variance", reused, "variance", stays),
+    curves: list[tuple[Claim, list[Any], str, Exponent]] = [
+        (DECAY_BIAS, single, "bias", stays),
+        (DECAY_NOISE, single, "variance_noise", moves),
+        (DECAY_FLUCTUATION, reused, "fluctuation", moves),
+        (DECAY_GD_BIAS, reused, "bias", stays),
+        (DECAY_GD_VARIANCE, reused, "variance", stays),
     ]
     return [
         Check(
-            f"longer decay, same total rate: {name} "
-            + ("stays" if law is stays else "falls like the decay time^(1/a - 1)"),
-            "section 3, two horizons; theorems 1 and 2",
+            claim,
             named(a, b, A=f"{gamma * 0.6 * size.longest:.3g}"),
-            Curve({TAU: times}, parts(risks, part), name, DECADE),
+            Curve({TAU: times}, parts(risks, part), part, DECADE),
             law,
             _planted(law, stays, a),
         )
-        for name, risks, part, law in curves
+        for claim, risks, part, law in curves
     ]
 
 

@@ -9,17 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.evidence.claims.claim import (
-    Check,
-    Collapse,
-    Curve,
-    Exponent,
-    NoLaw,
-    OutsideRegime,
-    Proportional,
-    wrong_exponents,
-)
-from batchlaw.evidence.claims.settings import (
+from batchlaw.evidence.claims.check_settings import (
     DECADE,
     LEARNING,
     MEMORY,
@@ -27,8 +17,7 @@ from batchlaw.evidence.claims.settings import (
     PAIRS,
     RATE,
     WIDE,
-    Size,
-    Task,
+    CheckSize,
     horizons,
     hypotheses,
     named,
@@ -36,13 +25,59 @@ from batchlaw.evidence.claims.settings import (
     parts,
     peak_rate,
     step_grid,
+    unexpectedly_outside,
     wide_problem,
+)
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Collapse,
+    Curve,
+    Exponent,
+    NoLaw,
+    OutsideRegime,
+    Proportional,
+    Task,
+    task_name,
+    wrong_exponents,
 )
 from batchlaw.model.nodes import power_sum_after, truncation_nodes
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.schedule.rates import wsd
-from batchlaw.theory.laws import one_pass_law
+from batchlaw.theory.laws import Law, one_pass_law
+
+CUTOFF_WHERE = "theorem 1, min{M, .}; lemma batch-var-E2 (H.5)"
+BIAS = Claim(
+    "one-pass/bias",
+    "one-pass bias ~ (gamma T)^((1-b)/a)",
+    "theorem 1; lemma batch-bias-source (G.2)",
+)
+NOISE = Claim(
+    "one-pass/noise",
+    "one-pass variance from label noise ~ (log T/T)(gamma T/log T)^(1/a)",
+    "theorem 1; lemma batch-var-source (H.4)",
+)
+VARIANCE = Claim(
+    "one-pass/variance",
+    "one-pass variance ~ (log T/T)(gamma T/log T)^(1/a)",
+    "theorem 1; lemma batch-var-source (H.4)",
+)
+SATURATED = Claim(
+    "one-pass/saturated-variance", "saturated one-pass variance ~ M log T/T", CUTOFF_WHERE
+)
+CUTOFF = Claim("one-pass/cutoff", "the variance's cutoff is at gamma T/log T ~ M^a", CUTOFF_WHERE)
+APPROXIMATION_AND_BIAS = Claim(
+    "one-pass/approximation-and-bias",
+    "approximation + bias ~ M^(1-b) + (gamma T)^((1-b)/a), saturated or not",
+    "theorem 1; proof in B.1",
+)
+NOT_FITTED = Claim(
+    "one-pass/not-fitted",
+    "theorem 1's exponents are not fitted outside its regime",
+    "theorem 1",
+)
+TERMS = (BIAS, NOISE, VARIANCE)
 
 # The paper's total variance is of the noise's order only where the bias is below this share of s2.
 SMALL_BIAS = 0.05
@@ -50,44 +85,74 @@ SMALL_BIAS = 0.05
 CUTOFF_SPECTRA = (1.5, 2.0)
 # Pairs whose approximation and bias are followed from unsaturated to saturated.
 CROSSED = ((1.5, 1.5), (2.0, 1.5), (2.0, 2.0), (3.0, 2.5))
+# (a, b, M, gamma tr(Sigma)) outside theorem 1: the source, two widths, the rate.
+OUTSIDE_CASES = (
+    (*OUTSIDE_PAIR, WIDE, RATE),
+    (2.0, 1.5, 16, RATE),
+    (2.0, 1.5, 200, RATE),
+    (2.0, 1.5, WIDE, 0.8),
+)
 NODES = 200
 BOTH, LEARNED, SKETCHED = "both terms", "the bias term alone", "the approximation term alone"
 # The constants of the two terms may differ by this factor less one.
 FACTOR = 1.0
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """One task a pair of exponents, and one a spectrum for the cutoff."""
     return [
-        *(partial(_terms, size, a, b) for a, b in PAIRS),
-        *(partial(_cutoff, size, a) for a in CUTOFF_SPECTRA),
-        *(partial(_deterministic, size, a, b) for a, b in CROSSED),
-        partial(_terms, size, *OUTSIDE_PAIR, inside=False),
-        partial(_terms, size, 2.0, 1.5, sketch=16, inside=False),
-        partial(_terms, size, 2.0, 1.5, sketch=200, inside=False),
-        partial(_terms, size, 2.0, 1.5, rate=0.8, inside=False),
+        *(Task(task_name("terms", a=a, b=b), TERMS, partial(_terms, size, a, b)) for a, b in PAIRS),
+        *(
+            Task(task_name("cutoff", a=a), (SATURATED, CUTOFF), partial(_cutoff, size, a))
+            for a in CUTOFF_SPECTRA
+        ),
+        *(
+            Task(
+                task_name("approximation and bias", a=a, b=b),
+                (APPROXIMATION_AND_BIAS,),
+                partial(_deterministic, size, a, b),
+            )
+            for a, b in CROSSED
+        ),
+        *(
+            Task(
+                task_name("not fitted", a=a, b=b, M=sketch, rate=rate),
+                (NOT_FITTED,),
+                partial(_not_fitted, size, a, b, sketch, rate),
+            )
+            for a, b, sketch, rate in OUTSIDE_CASES
+        ),
     ]
 
 
-def _terms(
-    size: Size, a: float, b: float, sketch: int = WIDE, rate: float = RATE, inside: bool = True
-) -> list[Check[Any]]:
+def _law(size: CheckSize, a: float, b: float, sketch: int, rate: float) -> Law:
     problem = wide_problem(a, b, sketch)
     gamma = peak_rate(problem, rate)
-    law = one_pass_law(a, b, sketch, steps=size.longest, peak=gamma, batches=1, problem=problem)
+    return one_pass_law(a, b, sketch, steps=size.longest, peak=gamma, batches=1, problem=problem)
+
+
+def _not_fitted(size: CheckSize, a: float, b: float, sketch: int, rate: float) -> list[Check[Any]]:
+    """Cases that are chosen to lie outside theorem 1."""
+    law = _law(size, a, b, sketch, rate)
+    reasons = outside(law)
+    return [
+        Check(
+            NOT_FITTED,
+            named(a, b, M=f"{sketch:.0e}", gamma=f"{law.setting.peak:.2g}"),
+            OutsideRegime(reasons, "one-pass risk"),
+            NoLaw(expected=bool(reasons)),
+        )
+    ]
+
+
+def _terms(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
+    law = _law(size, a, b, WIDE, RATE)
+    problem, gamma = law.setting.problem, law.setting.peak
+    case = named(a, b, T=f"{size.longest:.0e}", B=1)
     if reasons := outside(law):
-        return [
-            Check(
-                "theorem 1's exponents are not fitted outside its regime",
-                "theorem 1",
-                named(a, b, M=f"{sketch:.0e}", gamma=f"{gamma:.2g}"),
-                OutsideRegime(reasons, "one-pass risk"),
-                NoLaw(expected=not inside),
-            )
-        ]
+        return unexpectedly_outside(TERMS, case, reasons, "one-pass risk")
     T = step_grid(size.longest)
     risks = [one_pass_risk(problem, wsd(int(t), gamma), np.ones(t)) for t in T]
-    case = named(a, b, T=f"{size.longest:.0e}", B=1)
     x = horizons(T, gamma)
     bias = Curve(x, parts(risks, "bias"), "bias", DECADE)
     noise = Curve(x, parts(risks, "variance_noise"), "variance from label noise", DECADE)
@@ -97,8 +162,7 @@ def _terms(
     noise_law = Exponent(1.0 / a - 1.0, MEMORY, 0.03, LEARNING)
     return [
         Check(
-            "one-pass bias ~ (gamma T)^((1-b)/a)",
-            "theorem 1; lemma batch-bias-source (G.2)",
+            BIAS,
             case,
             bias,
             bias_law,
@@ -106,8 +170,7 @@ def _terms(
             hypotheses(law),
         ),
         Check(
-            "one-pass variance from label noise ~ (log T/T)(gamma T/log T)^(1/a)",
-            "theorem 1; lemma batch-var-source (H.4)",
+            NOISE,
             case,
             noise,
             noise_law,
@@ -115,8 +178,7 @@ def _terms(
             hypotheses(law),
         ),
         Check(
-            "one-pass variance ~ (log T/T)(gamma T/log T)^(1/a)",
-            "theorem 1; lemma batch-var-source (H.4)",
+            VARIANCE,
             case,
             total,
             noise_law,
@@ -126,7 +188,7 @@ def _terms(
     ]
 
 
-def _deterministic(size: Size, a: float, b: float) -> list[Check[Any]]:
+def _deterministic(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
     """Approximation + bias on both sides of A^(1/a) = M: of the stated order throughout.
 
     Past it the bias alone is not. The two terms have constants of their own, so the sum follows
@@ -148,8 +210,7 @@ def _deterministic(size: Size, a: float, b: float) -> list[Check[Any]]:
     wrong = {name: Proportional(name, FACTOR) for name in (LEARNED, SKETCHED)}
     return [
         Check(
-            "approximation + bias ~ M^(1-b) + (gamma T)^((1-b)/a), saturated or not",
-            "theorem 1; proof in B.1",
+            APPROXIMATION_AND_BIAS,
             named(a, b, M=f"{sizes[0]}..{sizes[-1]}", T=f"{steps[0]}..{steps[-1]}"),
             Collapse(np.array(total), summaries, "approximation + bias"),
             law,
@@ -165,7 +226,7 @@ def large_bias(share: float) -> str:
     return f"bias is {share:.0%} of s2 at the largest size, above {SMALL_BIAS:.0%}"
 
 
-def _cutoff(size: Size, a: float) -> list[Check[Any]]:
+def _cutoff(size: CheckSize, a: float) -> list[Check[Any]]:
     """Few directions: past gamma T/log T = M^a the variance is M log T/T."""
     gamma = RATE / power_sum_after(a, 0)
     T = step_grid(size.longest, decades=3.0, each=8)
@@ -182,19 +243,16 @@ def _cutoff(size: Size, a: float) -> list[Check[Any]]:
     law = Exponent(-1.0, MEMORY, 0.02, LEARNING)
     # Direction M is the last: the cutoff is between it and the next.
     cutoff_law = Exponent(a, "M + 1/2", 0.03)
-    where = "theorem 1, min{M, .}; lemma batch-var-E2 (H.5)"
     return [
         Check(
-            "saturated one-pass variance ~ M log T/T",
-            where,
+            SATURATED,
             named(a, M=few, T=f"{size.longest:.0e}"),
             saturated,
             law,
             wrong_exponents(law) | {"unsaturated law": Exponent(1.0 / a - 1.0, MEMORY)},
         ),
         Check(
-            "the variance's cutoff is at gamma T/log T ~ M^a",
-            where,
+            CUTOFF,
             named(a, M=f"{widths[0]}..{widths[-1]}"),
             Curve({"M + 1/2": widths + 0.5}, np.exp(cutoffs), "gamma T/log T at the cutoff"),
             cutoff_law,

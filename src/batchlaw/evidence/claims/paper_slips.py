@@ -3,29 +3,60 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw.batches.allocation import allocate, effective_fluctuation
-from batchlaw.evidence.claims.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
-from batchlaw.evidence.claims.settings import Size, Task
+from batchlaw.batches.allocation import allocate
+from batchlaw.batches.effective import effective_fluctuation
+from batchlaw.evidence.claims.check_settings import CheckSize
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Curve,
+    Estimate,
+    Exponent,
+    Task,
+    Value,
+    wrong_exponents,
+)
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.schedule.rates import cosine, step, wsd
+
+HEAD_IN_M = Claim(
+    "slips/head-concentration-in-m",
+    "head concentration is sqrt(k/M), not k/M as printed: in M",
+    "lemma aux-G3-E4 (K), corrected",
+)
+HEAD_IN_K = Claim(
+    "slips/head-concentration-in-k",
+    "head concentration is sqrt(k/M), not k/M as printed: in k",
+    "lemma aux-G3-E4 (K), corrected",
+)
+SCHEDULE = Claim(
+    "slips/multi-pass-schedule",
+    "multi-pass uses WSD, not another smooth schedule",
+    "title of appendix A.1; experiment 3",
+)
 
 # What the paper prints for experiment 3: the oracle's predicted ratio with data reuse.
 PRINTED_RATIO = 0.599
 N, L, BUDGET, PEAK = 512, 512, 4096, 0.05
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """One task a slip."""
-    return [lambda: _head_concentration(size), _schedule]
+    head = (HEAD_IN_M, HEAD_IN_K)
+    return [
+        Task("head concentration", head, partial(_head_concentration, size)),
+        Task("schedule of multi-pass", (SCHEDULE,), _schedule),
+    ]
 
 
-def _head_concentration(size: Size) -> list[Check[Any]]:
+def _head_concentration(size: CheckSize) -> list[Check[Any]]:
     draws = 600 if size.quick else 2000
     rows = 2 ** np.arange(5, 11)
     heads = 2 ** np.arange(2, 8)
@@ -46,8 +77,7 @@ def _head(along: str, sizes: list[tuple[int, int]], exponent: float, draws: int)
     law = Exponent(exponent, along, 0.05)
     fixed = f"M = {sizes[0][1]}" if along == "k" else f"k = {sizes[0][0]}"
     return Check(
-        f"head concentration is sqrt(k/M), not k/M as printed: in {along}",
-        "lemma aux-G3-E4 (K), corrected",
+        HEAD_IN_K if along == "k" else HEAD_IN_M,
         f"{fixed}, {along} = {x[0]:g}..{x[-1]:g}, draws = {draws}",
         Curve({along: x}, deviation, "largest deviation", math.log(x[-1] / x[0])),
         law,
@@ -67,8 +97,7 @@ def _schedule() -> list[Check[Any]]:
     }
     return [
         Check(
-            "multi-pass uses WSD, not another smooth schedule",
-            "title of appendix A.1; experiment 3",
+            SCHEDULE,
             f"the paper's instance, N = {N}, L = {L}, D_grad = {BUDGET}",
             Estimate(ours, "predicted oracle / constant"),
             Value(PRINTED_RATIO, 0.0006),

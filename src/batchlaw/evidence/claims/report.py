@@ -7,20 +7,32 @@ import platform
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from batchlaw._base.files import OutputDirectory, Transaction
 from batchlaw._base.version import __version__
-from batchlaw.evidence.claims.claim import VERDICTS, Collapse, Curve, Exponent, Proportional, Value
+from batchlaw.evidence.claims.check_settings import CheckSize
+from batchlaw.evidence.claims.claim import (
+    CONFIRMED,
+    CONTRADICTED,
+    VERDICTS,
+    Claim,
+    Collapse,
+    Curve,
+    Exponent,
+    Proportional,
+    Value,
+)
 from batchlaw.evidence.claims.figures import collapse_figure, overview_figure, slopes_figure
 from batchlaw.evidence.claims.run import Row
-from batchlaw.evidence.claims.settings import Size
 from batchlaw.plots.common import save
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+KeyT = TypeVar("KeyT")
 
 # Cases that are worth a picture of their own.
 SEVERAL = 2
@@ -35,15 +47,16 @@ this size**: neither. A check is worth what it can reject: the last column count
 """
 
 
-def write(rows: Sequence[Row], size: Size, seconds: float, output: OutputDirectory) -> list[Path]:
+def write(
+    rows: Sequence[Row], size: CheckSize, seconds: float, output: OutputDirectory
+) -> list[Path]:
     """claims.csv, claims.json, report.md and its figures, all or none of them.
 
     Figures of an earlier report in the same place go.
     """
     with output.transaction() as files:
-        table = [record(row) for row in rows]
-        files.csv("claims.csv", table)
-        files.json("claims.json", _document(table, size, seconds))
+        files.csv("claims.csv", [record(row) for row in rows])
+        files.json("claims.json", _document(rows, size, seconds))
         figures = _figures(rows, files)
         files.path("report.md").write_text(markdown(rows, size, seconds, figures))
     for old in (*output.path.glob("claim_*.png"), *output.path.glob("family_*.png")):
@@ -54,11 +67,12 @@ def write(rows: Sequence[Row], size: Size, seconds: float, output: OutputDirecto
 
 def record(row: Row) -> dict[str, Any]:
     """One line of the claims table."""
-    check, found = row.check, row.judgement
+    claim, check, found = row.claim, row.check, row.judgement
     return {
-        "family": row.family,
-        "claim": check.claim,
-        "where": check.where,
+        "id": claim.id,
+        "family": claim.family,
+        "claim": claim.sentence,
+        "where": claim.where,
         "case": check.case,
         "predicted": found.predicted,
         "measured": _finite(found.measured),
@@ -76,12 +90,19 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _document(table: list[dict[str, Any]], size: Size, seconds: float) -> dict[str, Any]:
+def _law(row: Row) -> dict[str, Any]:
+    """The law as data: its kind, and its value where it has one."""
+    law = row.check.law
+    value = float(law.value) if isinstance(law, Exponent | Value) else None
+    return {"law": type(law).__name__, "law_value": value}
+
+
+def _document(rows: Sequence[Row], size: CheckSize, seconds: float) -> dict[str, Any]:
     return {
         "size": "quick" if size.quick else "full",
         "seconds": round(seconds, 1),
-        "verdicts": counts([line["verdict"] for line in table]),
-        "claims": table,
+        "verdicts": counts(_verdicts(rows)),
+        "claims": [record(row) | _law(row) for row in rows],
         "versions": {
             "batchlaw": __version__,
             "numpy": np.__version__,
@@ -96,7 +117,7 @@ def counts(verdicts: Sequence[str]) -> dict[str, int]:
     return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 
 
-def markdown(rows: Sequence[Row], size: Size, seconds: float, figures: dict[str, str]) -> str:
+def markdown(rows: Sequence[Row], size: CheckSize, seconds: float, figures: dict[str, str]) -> str:
     """The report: a summary a claim, then every case, with the pictures."""
     total = ", ".join(f"{n} {name}" for name, n in counts(_verdicts(rows)).items())
     lines = [
@@ -112,40 +133,42 @@ def markdown(rows: Sequence[Row], size: Size, seconds: float, figures: dict[str,
         if family in figures:
             lines += ["", f"![{family}: all cases]({figures[family]})"]
         for claim, cases in by_claim(members).items():
-            lines += ["", f"### {claim}", "", f"{cases[0].check.where}.", ""]
+            lines += ["", f"### `{claim.id}`: {claim.sentence}", "", f"{claim.where}.", ""]
             lines += _case_table(cases)
-            if claim in figures:
-                lines += ["", f"![{claim}]({figures[claim]})"]
+            if claim.id in figures:
+                lines += ["", f"![{claim.sentence}]({figures[claim.id]})"]
     return "\n".join(lines) + "\n"
 
 
 def summary_table(rows: Sequence[Row]) -> list[str]:
     """One line a claim, in Markdown."""
     lines = [
-        "| claim | where | verdicts | furthest off | wrong laws rejected |",
-        "| - | - | - | - | - |",
+        "| id | claim | where | verdicts | furthest off | wrong laws rejected |",
+        "| - | - | - | - | - | - |",
     ]
     for claim, cases in by_claim(rows).items():
         verdicts = ", ".join(f"{n} {name}" for name, n in counts(_verdicts(cases)).items())
         planted = [ok for case in cases for ok in case.rejected.values()]
-        where = cases[0].check.where
         rejected = f"{sum(planted)} of {len(planted)}" if planted else "-"
-        lines.append(f"| {claim} | {where} | {verdicts} | {_furthest(cases)} | {rejected} |")
+        lines.append(
+            f"| `{claim.id}` | {claim.sentence} | {claim.where} | {verdicts} "
+            f"| {_furthest(cases)} | {rejected} |"
+        )
     return lines
 
 
 def by_family(rows: Sequence[Row]) -> dict[str, list[Row]]:
     """Rows grouped by family, in order of appearance."""
-    return _grouped(rows, [row.family for row in rows])
+    return _grouped(rows, [row.claim.family for row in rows])
 
 
-def by_claim(rows: Sequence[Row]) -> dict[str, list[Row]]:
+def by_claim(rows: Sequence[Row]) -> dict[Claim, list[Row]]:
     """Rows grouped by what they claim, in order of appearance."""
-    return _grouped(rows, [row.check.claim for row in rows])
+    return _grouped(rows, [row.claim for row in rows])
 
 
-def _grouped(rows: Sequence[Row], keys: Sequence[str]) -> dict[str, list[Row]]:
-    groups: dict[str, list[Row]] = {key: [] for key in keys}
+def _grouped(rows: Sequence[Row], keys: Sequence[KeyT]) -> dict[KeyT, list[Row]]:
+    groups: dict[KeyT, list[Row]] = {key: [] for key in keys}
     for key, row in zip(keys, rows, strict=True):
         groups[key].append(row)
     return groups
@@ -157,7 +180,7 @@ def _verdicts(rows: Sequence[Row]) -> list[str]:
 
 def _furthest(cases: Sequence[Row]) -> str:
     """The settled case that is furthest from the law, in its own units."""
-    settled = [row for row in cases if row.judgement.verdict in (VERDICTS[0], VERDICTS[2])]
+    settled = [row for row in cases if row.judgement.verdict in (CONFIRMED, CONTRADICTED)]
     if not settled:
         return "-"
     worst = max(settled, key=lambda row: abs(offset(row)[0]))
@@ -199,29 +222,30 @@ def _hypotheses(row: Row) -> str:
 
 
 def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
-    """Family or claim -> file name of its picture."""
+    """Family or id of a claim -> file name of its picture."""
     named = {}
     for family, members in by_family(rows).items():
         figure = _overview(members)
         if figure is not None:
             named[family] = f"family_{family}.png"
             save(figure, files.path(named[family]))
-    for k, (claim, cases) in enumerate(by_claim(rows).items()):
+    for claim, cases in by_claim(rows).items():
         checks = [row.check for row in cases]
         kinds = {type(check.evidence) for check in checks}
         if len(cases) < SEVERAL or kinds not in ({Curve}, {Collapse}):
             continue
         draw = slopes_figure if kinds == {Curve} else collapse_figure
-        named[claim] = f"claim_{k + 1:02d}.png"
-        save(draw(claim, checks), files.path(named[claim]))
+        named[claim.id] = f"claim_{claim.id.replace('/', '-')}.png"
+        save(draw(claim.sentence, checks), files.path(named[claim.id]))
     return named
 
 
 def _overview(rows: Sequence[Row]) -> Figure | None:
     """Every case of the claims that are two-sided."""
-    placed = [(row.check.claim, *offset(row), row.judgement.verdict) for row in rows]
+    placed = [(row.claim, *offset(row), row.judgement.verdict) for row in rows]
     shown = [place for place in placed if math.isfinite(place[1])]
-    names = list(dict.fromkeys(place[0] for place in shown))
-    if not names:
+    claims = list(dict.fromkeys(place[0] for place in shown))
+    if not claims:
         return None
-    return overview_figure(names, [(names.index(name), *rest) for name, *rest in shown])
+    labels = [f"{claim.sentence} ({claim.id})" for claim in claims]
+    return overview_figure(labels, [(claims.index(claim), *rest) for claim, *rest in shown])

@@ -10,23 +10,11 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.evidence.claims.claim import (
-    Check,
-    Curve,
-    Estimate,
-    Exponent,
-    NoLaw,
-    OutsideRegime,
-    Value,
-    wrong_exponents,
-)
-from batchlaw.evidence.claims.one_pass import large_bias
-from batchlaw.evidence.claims.settings import (
+from batchlaw.evidence.claims.check_settings import (
     DECADE,
     PAIRS,
     WIDE,
-    Size,
-    Task,
+    CheckSize,
     fewest_samples,
     hypotheses,
     named,
@@ -34,75 +22,153 @@ from batchlaw.evidence.claims.settings import (
     parts,
     peak_rate,
     step_grid,
+    unexpectedly_outside,
     wide_problem,
 )
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Curve,
+    Estimate,
+    Exponent,
+    NoLaw,
+    OutsideRegime,
+    Task,
+    Value,
+    task_name,
+    wrong_exponents,
+)
+from batchlaw.evidence.claims.one_pass import large_bias
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.schedule.rates import wsd
 from batchlaw.theory.laws import Law, multi_pass_law
 
+GD_BIAS = Claim(
+    "multi-pass/gd-bias", "GD bias ~ (gamma L)^((1-b)/a)", "theorem 2; lemma gd-bias-source (D.2)"
+)
+GD_VARIANCE = Claim(
+    "multi-pass/gd-variance",
+    "GD variance ~ (gamma L)^(1/a)/N",
+    "theorem 2; lemma gd-var-source (E.2)",
+)
+GD_TERMS = (GD_BIAS, GD_VARIANCE)
+GD_VARIANCE_IN_SAMPLES = Claim(
+    "multi-pass/gd-variance-in-samples",
+    "GD variance ~ 1/N",
+    "theorem 2; lemma gd-var-source (E.2)",
+)
+# By the method of ``multi_pass_risk``.
+FLUCTUATION = {
+    "mean-field": Claim(
+        "multi-pass/fluctuation",
+        "fluctuation ~ rho_eff (log L/L)(gamma L/log L)^(1/a), mean field",
+        "theorem 2; corollary wor-batch-fluc (J)",
+    ),
+    "simple": Claim(
+        "multi-pass/fluctuation-simple",
+        "fluctuation ~ rho_eff (log L/L)(gamma L/log L)^(1/a), simple",
+        "theorem 2; corollary wor-batch-fluc (J)",
+    ),
+}
+NOT_FITTED = Claim(
+    "multi-pass/not-fitted",
+    "theorem 2's exponents are not fitted outside its regime",
+    "theorem 2",
+)
+# By the part of ``gradient_descent_risk``.
+MEAN_FIELD = {
+    part: Claim(
+        f"multi-pass/mean-field-gd-{part}",
+        f"mean field's GD {part} is the average over drawn datasets",
+        "ours: docs/mean_field.md",
+    )
+    for part in ("bias", "variance")
+}
+NO_LOG_FACTOR = Claim(
+    "multi-pass/no-log-factor",
+    "the fluctuation has no factor log N",
+    "theorem 2: lower side without, upper side with log N",
+)
+
 LEARNING, MEMORY = "gamma L", "gamma L/log L"
 # So many samples that gamma L log N <= N at 10^6 steps with room to spare.
 SAMPLES = 10**9
 SETTLED = ((2.0, 2.6), (3.0, 2.5), (1.5, 2.2), (2.0, 2.0), (2.5, 2.0))
+# (a, b, M, L, N) outside theorem 2: the source, the width, the samples.
+OUTSIDE_CASES = (
+    (1.5, 3.0, WIDE, 10**5, 10**7),
+    (2.0, 1.5, 16, 10**5, 10**7),
+    (2.0, 1.5, WIDE, 10**5, 10**3),
+)
 # Of the fluctuation: every sample is used dozens of times.
 BATCH = 64
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """One task a pair and part of the theorem; two on drawn datasets."""
     pairs = PAIRS[::3] if size.quick else PAIRS
     # Pairs whose bias is small enough at the mean field's sizes.
     settled = SETTLED[:2] if size.quick else SETTLED
     return [
-        *(partial(_gradient_descent, size, a, b) for a, b in pairs),
-        *(partial(_fluctuation, size, a, b, "mean_field") for a, b in settled),
-        *(partial(_fluctuation, size, a, b, "simple") for a, b in PAIRS),
-        partial(_not_fitted, 1.5, 3.0, WIDE, 10**5, 10**7),
-        partial(_not_fitted, 2.0, 1.5, 16, 10**5, 10**7),
-        partial(_not_fitted, 2.0, 1.5, WIDE, 10**5, 10**3),
-        _in_samples,
-        partial(_drawn_gradient_descent, size),
-        _gap_of_the_mean_field,
-        partial(_gap_on_datasets, size),
+        *(
+            Task(task_name("gd", a=a, b=b), GD_TERMS, partial(_gradient_descent, size, a, b))
+            for a, b in pairs
+        ),
+        *(_fluctuation_task(size, a, b, "mean-field") for a, b in settled),
+        *(_fluctuation_task(size, a, b, "simple") for a, b in PAIRS),
+        *(
+            Task(
+                task_name("not fitted", a=a, b=b, M=M, L=L, N=N),
+                (NOT_FITTED,),
+                partial(_not_fitted, a, b, M, L, N),
+            )
+            for a, b, M, L, N in OUTSIDE_CASES
+        ),
+        Task("gd in samples", (GD_VARIANCE_IN_SAMPLES,), _in_samples),
+        Task("drawn gd", tuple(MEAN_FIELD.values()), partial(_drawn_gradient_descent, size)),
+        Task("log factor of the mean field", (NO_LOG_FACTOR,), _gap_of_the_mean_field),
+        Task("log factor on datasets", (NO_LOG_FACTOR,), partial(_gap_on_datasets, size)),
     ]
+
+
+def _fluctuation_task(size: CheckSize, a: float, b: float, method: str) -> Task:
+    name = task_name(f"fluctuation {method}", a=a, b=b)
+    return Task(name, (FLUCTUATION[method],), partial(_fluctuation, size, a, b, method))
 
 
 def _horizons(L: Any, gamma: float) -> dict[str, FloatArray]:
     return {LEARNING: gamma * L, MEMORY: gamma * L / np.log(L)}
 
 
-def _gradient_descent(size: Size, a: float, b: float) -> list[Check[Any]]:
+def _gradient_descent(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
     law = _law(problem, a, b, WIDE, size.longest_reuse, SAMPLES)
-    said = hypotheses(law)
+    case = named(a, b, L=f"{size.longest_reuse:.0e}", N=f"{SAMPLES:.0e}")
     if reasons := outside(law):
-        return [Check("GD", "theorem 2", said, OutsideRegime(reasons, "GD"), NoLaw(expected=False))]
+        return unexpectedly_outside(GD_TERMS, case, reasons, "GD risk")
     L = step_grid(size.longest_reuse, each=3 if size.quick else 4)
     risks = [gradient_descent_risk(problem, wsd(int(t), gamma), samples=SAMPLES) for t in L]
     x = _horizons(L, gamma)
-    case = named(a, b, L=f"{size.longest_reuse:.0e}", N=f"{SAMPLES:.0e}")
     bias = Exponent((1.0 - b) / a, LEARNING, 0.02, MEMORY)
     variance = Exponent(1.0 / a, LEARNING, 0.02, MEMORY)
     return [
         Check(
-            "GD bias ~ (gamma L)^((1-b)/a)",
-            "theorem 2; lemma gd-bias-source (D.2)",
+            GD_BIAS,
             case,
             Curve(x, parts(risks, "bias"), "GD bias", DECADE),
             bias,
             wrong_exponents(bias),
-            said,
+            hypotheses(law),
         ),
         Check(
-            "GD variance ~ (gamma L)^(1/a)/N",
-            "theorem 2; lemma gd-var-source (E.2)",
+            GD_VARIANCE,
             case,
             Curve(x, parts(risks, "variance"), "GD variance", DECADE),
             variance,
             wrong_exponents(variance),
-            said,
+            hypotheses(law),
         ),
     ]
 
@@ -114,7 +180,7 @@ def _law(problem: Problem, a: float, b: float, sketch: int, steps: int, samples:
     )
 
 
-def _fluctuation(size: Size, a: float, b: float, method: str) -> list[Check[Any]]:
+def _fluctuation(size: CheckSize, a: float, b: float, method: str) -> list[Check[Any]]:
     """Datasets as small as the theorem allows, so that every sample is used many times.
 
     The mean field knows of the reuse; the simple recursion is good where few degrees of freedom
@@ -122,8 +188,8 @@ def _fluctuation(size: Size, a: float, b: float, method: str) -> list[Check[Any]
     """
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
-    longest = size.longest // 10 if method == "mean_field" else size.longest
-    L = step_grid(longest, each=4 if method == "mean_field" else 6)
+    longest = size.longest // 10 if method == "mean-field" else size.longest
+    L = step_grid(longest, each=4 if method == "mean-field" else 6)
     values, share = [], 0.0
     for t in L.tolist():
         N, batches = fewest_samples(gamma * t), np.full(t, float(BATCH))
@@ -142,8 +208,7 @@ def _fluctuation(size: Size, a: float, b: float, method: str) -> list[Check[Any]
     passes = longest * BATCH / N
     return [
         Check(
-            f"fluctuation ~ rho_eff (log L/L)(gamma L/log L)^(1/a), {method.replace('_', ' ')}",
-            "theorem 2; corollary wor-batch-fluc (J)",
+            FLUCTUATION[method],
             named(a, b, L=f"{longest:.0e}", N=f"{N:.1e}", B=BATCH) + f", {passes:.0f} passes",
             curve,
             law,
@@ -159,8 +224,7 @@ def _not_fitted(a: float, b: float, sketch: int, steps: int, samples: int) -> li
     reasons = outside(_law(problem, a, b, sketch, steps, samples))
     return [
         Check(
-            "theorem 2's exponents are not fitted outside its regime",
-            "theorem 2",
+            NOT_FITTED,
             named(a, b, M=f"{sketch:.0e}", L=f"{steps:.0e}", N=f"{samples:.0e}"),
             OutsideRegime(reasons, "multi-pass risk"),
             NoLaw(expected=bool(reasons)),
@@ -177,8 +241,7 @@ def _in_samples() -> list[Check[Any]]:
     law = Exponent(-1.0, "N")
     return [
         Check(
-            "GD variance ~ 1/N",
-            "theorem 2; lemma gd-var-source (E.2)",
+            GD_VARIANCE_IN_SAMPLES,
             named(a, b, L=rates.size),
             Curve({"N": N.astype(float)}, parts(risks, "variance"), "GD variance"),
             law,
@@ -187,7 +250,7 @@ def _in_samples() -> list[Check[Any]]:
     ]
 
 
-def _drawn_gradient_descent(size: Size) -> list[Check[Any]]:
+def _drawn_gradient_descent(size: CheckSize) -> list[Check[Any]]:
     """Drawn datasets, exact given each: do they agree with the mean field used above?"""
     problem = Problem.power_law(2.0, 1.5, 64, dim=10_000, seed=1).prior_mean()
     rates, N = wsd(2000, peak_rate(problem)), 512
@@ -197,13 +260,12 @@ def _drawn_gradient_descent(size: Size) -> list[Check[Any]]:
         for seed in range(2 * size.datasets)
     ]
     checks = []
-    for part in ("bias", "variance"):
+    for part, claim in MEAN_FIELD.items():
         ratio = parts(drawn, part) / float(getattr(expected, part))
         error = float(ratio.std(ddof=1) / math.sqrt(ratio.size))
         checks.append(
             Check(
-                f"mean field's GD {part} is the average over drawn datasets",
-                "ours: docs/mean_field.md",
+                claim,
                 named(2.0, 1.5, M=64, N=N, L=rates.size, datasets=ratio.size),
                 Estimate(float(ratio.mean()), f"drawn / mean field, GD {part}", error),
                 Value(1.0, 0.03),
@@ -225,7 +287,7 @@ def _gap_of_the_mean_field() -> list[Check[Any]]:
     return [_gap(N, np.array(values), f"{case}, mean field")]
 
 
-def _gap_on_datasets(size: Size) -> list[Check[Any]]:
+def _gap_on_datasets(size: CheckSize) -> list[Check[Any]]:
     """Exact given drawn datasets: equal numbers of samples at every N, so equal errors."""
     problem = Problem.power_law(2.0, 1.5, 12, dim=4000, seed=2).prior_mean()
     rates = wsd(100, peak_rate(problem))
@@ -245,8 +307,7 @@ def _gap(samples: IntArray, fluctuation: FloatArray, case: str) -> Check[Any]:
     """The exponent of log N, between 0 and 1 by the two sides of theorem 2. At B = 1, rho is 1."""
     x, law = np.log(samples), Exponent(0.0, "log N", 0.05)
     return Check(
-        "the fluctuation has no factor log N",
-        "theorem 2: lower side without, upper side with log N",
+        NO_LOG_FACTOR,
         case,
         Curve({"log N": x}, fluctuation, "fluctuation / rho_eff", math.log(x[-1] / x[0])),
         law,

@@ -16,20 +16,62 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.evidence.claims.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
-from batchlaw.evidence.claims.ensembles import gaussian
-from batchlaw.evidence.claims.settings import (
+from batchlaw.evidence.claims.check_settings import (
     DECADE,
     PAIRS,
     SPECTRA,
-    Size,
-    Task,
+    CheckSize,
     named,
     wide_problem,
 )
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Curve,
+    Estimate,
+    Exponent,
+    Task,
+    Value,
+    task_name,
+    wrong_exponents,
+)
+from batchlaw.evidence.claims.ensembles import gaussian
 from batchlaw.from_data.slopes import fit_slope
 from batchlaw.model.nodes import power_sum_after
 from batchlaw.model.power_law import power_law
+
+APPROXIMATION = Claim(
+    "sketches/approximation",
+    "approximation ~ M^(1-b)",
+    "theorems 1 and 2; lemma approx-final (C.3)",
+)
+SPECTRUM = Claim("sketches/spectrum", "sketched spectrum mu_j ~ j^-a", "lemma aux-G4-E5 (K)")
+SAMPLE_SPECTRUM = Claim(
+    "sketches/sample-spectrum",
+    "empirical spectrum mu_j(Sigma_hat) ~ j^-a for j <= N/8",
+    "lemma aux-2025-E8 (K)",
+)
+DRAWN_APPROXIMATION = Claim(
+    "sketches/drawn-approximation",
+    "approximation ~ M^(1-b), drawn sketches",
+    "theorems 1 and 2; lemma approx-final (C.3)",
+)
+EQUIVALENT = Claim(
+    "sketches/equivalent",
+    "drawn sketches have the approximation of the deterministic equivalent",
+    "ours: sketch_equivalent",
+)
+SPREAD = Claim(
+    "sketches/spread",
+    "the spread over sketches shrinks at least like M^(-1/2)",
+    "theorems 1 and 2: with probability 1 - exp(-Omega(M))",
+)
+DRAWN_SPECTRUM = Claim(
+    "sketches/drawn-spectrum",
+    "the constants of mu_j ~ j^-a, j <= M, do not come apart with M",
+    "lemma aux-G4-E5 (K)",
+)
+DRAWN = (DRAWN_APPROXIMATION, EQUIVALENT, SPREAD, DRAWN_SPECTRUM)
 
 # Rows of the smallest sketch.
 SMALLEST = 6
@@ -37,14 +79,29 @@ WIDEST = 10**6
 SEED = 20
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """The limit: one task a pair or spectrum. Drawn sketches: one task for all."""
     settled = [pair for pair in PAIRS if pair[1] <= pair[0]]
+    drawn = settled[1:4] if size.quick else settled
     return [
-        *(partial(_approximation, a, b) for a, b in (PAIRS[::2] if size.quick else PAIRS)),
-        *(partial(_spectrum, a) for a in SPECTRA),
-        *(partial(_sample_spectrum, size, a) for a in SPECTRA),
-        partial(_drawn, size, settled[1:4] if size.quick else settled),
+        *(
+            Task(
+                task_name("approximation", a=a, b=b),
+                (APPROXIMATION,),
+                partial(_approximation, a, b),
+            )
+            for a, b in (PAIRS[::2] if size.quick else PAIRS)
+        ),
+        *(Task(task_name("spectrum", a=a), (SPECTRUM,), partial(_spectrum, a)) for a in SPECTRA),
+        *(
+            Task(
+                task_name("sample spectrum", a=a),
+                (SAMPLE_SPECTRUM,),
+                partial(_sample_spectrum, size, a),
+            )
+            for a in SPECTRA
+        ),
+        Task("drawn sketches", DRAWN, partial(_drawn, size, drawn)),
     ]
 
 
@@ -55,8 +112,7 @@ def _approximation(a: float, b: float) -> list[Check[Any]]:
     law = Exponent(1.0 - b, "M")
     return [
         Check(
-            "approximation ~ M^(1-b)",
-            "theorems 1 and 2; lemma approx-final (C.3)",
+            APPROXIMATION,
             named(a, b, M=f"{WIDEST:.0e}", d="infinite"),
             Curve({"M": M}, y, "approximation", DECADE),
             law,
@@ -74,8 +130,7 @@ def _spectrum(a: float) -> list[Check[Any]]:
     law = Exponent(-a, "j")
     return [
         Check(
-            "sketched spectrum mu_j ~ j^-a",
-            "lemma aux-G4-E5 (K)",
+            SPECTRUM,
             named(a, M=f"{WIDEST:.0e}"),
             curve,
             law,
@@ -84,7 +139,7 @@ def _spectrum(a: float) -> list[Check[Any]]:
     ]
 
 
-def _sample_spectrum(size: Size, a: float) -> list[Check[Any]]:
+def _sample_spectrum(size: CheckSize, a: float) -> list[Check[Any]]:
     """Eigenvalues j = 4 .. N/8 of drawn sample covariances of M = 4 N directions."""
     N, M = (256, 1024) if size.quick else (1024, 4096)
     scale = power_law(0.5 * a, 1, M)
@@ -96,8 +151,7 @@ def _sample_spectrum(size: Size, a: float) -> list[Check[Any]]:
     law = Exponent(-a, "j", 0.03)
     return [
         Check(
-            "empirical spectrum mu_j(Sigma_hat) ~ j^-a for j <= N/8",
-            "lemma aux-2025-E8 (K)",
+            SAMPLE_SPECTRUM,
             named(a, N=N, M=M, draws=len(rows)),
             Curve({"j": wanted.astype(float)}, np.array(rows), "eigenvalue", math.log(N / 32)),
             law,
@@ -139,7 +193,7 @@ class Grams:
         )
 
 
-def _drawn(size: Size, pairs: Sequence[tuple[float, float]]) -> list[Check[Any]]:
+def _drawn(size: CheckSize, pairs: Sequence[tuple[float, float]]) -> list[Check[Any]]:
     powers = sorted({a for a, _ in pairs} | {a + b for a, b in pairs})
     draws = [Grams.draw(size.rows, size.dim, powers, seed) for seed in range(size.draws)]
     M = (SMALLEST * 2.0 ** np.arange(0.0, math.log2(size.rows / SMALLEST), 0.5)).astype(int)
@@ -153,12 +207,12 @@ def _drawn(size: Size, pairs: Sequence[tuple[float, float]]) -> list[Check[Any]]
     return checks
 
 
-def _case(size: Size, a: float, b: float | None, M: IntArray) -> str:
+def _case(size: CheckSize, a: float, b: float | None, M: IntArray) -> str:
     return named(a, b, d=f"{size.dim:.0e}", M=f"{M[0]}..{M[-1]}", draws=size.draws)
 
 
 def _drawn_approximation(
-    size: Size, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
+    size: CheckSize, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
 ) -> list[Check[Any]]:
     means = np.array([[values.mean() for values in row] for row in each])
     law = Exponent(1.0 - b, "M + 1/2")
@@ -167,16 +221,14 @@ def _drawn_approximation(
     error = float(ratio.std(ddof=1) / math.sqrt(ratio.size))
     return [
         Check(
-            "approximation ~ M^(1-b), drawn sketches",
-            "theorems 1 and 2; lemma approx-final (C.3)",
+            DRAWN_APPROXIMATION,
             _case(size, a, b, M),
             Curve({"M + 1/2": M.astype(float) + 0.5}, means, "approximation"),
             law,
             wrong_exponents(law),
         ),
         Check(
-            "drawn sketches have the approximation of the deterministic equivalent",
-            "ours: sketch_equivalent",
+            EQUIVALENT,
             named(a, b, d=f"{size.dim:.0e}", M=M[-1], draws=size.draws),
             Estimate(float(ratio.mean()), "drawn / equivalent", error),
             Value(1.0, 0.02),
@@ -186,7 +238,7 @@ def _drawn_approximation(
 
 
 def _spread(
-    size: Size, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
+    size: CheckSize, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
 ) -> Check[Any]:
     """Relative standard deviation over sketches, where a draw has at least three of them."""
     many = M[size.rows // M >= 3]
@@ -198,8 +250,7 @@ def _spread(
     slope = fit_slope(x, variance, width=math.log(x[-1] / x[0]))
     deviation = math.sqrt(variance.mean(axis=0)[-1])
     return Check(
-        "the spread over sketches shrinks at least like M^(-1/2)",
-        "theorems 1 and 2: with probability 1 - exp(-Omega(M))",
+        SPREAD,
         _case(size, a, b, many),
         Estimate(
             0.5 * slope.value,
@@ -212,13 +263,12 @@ def _spread(
     )
 
 
-def _drawn_spectrum(size: Size, a: float, M: IntArray, draws: list[Grams]) -> Check[Any]:
+def _drawn_spectrum(size: CheckSize, a: float, M: IntArray, draws: list[Grams]) -> Check[Any]:
     """Largest over smallest constant of mu_j ~ j^-a over all j up to M, the last ones included."""
     rows = np.array([[_constants(draw, a, int(m)) for m in M] for draw in draws])
     slope = fit_slope(M.astype(np.float64), rows, width=math.log(M[-1] / M[0]))
     return Check(
-        "the constants of mu_j ~ j^-a, j <= M, do not come apart with M",
-        "lemma aux-G4-E5 (K)",
+        DRAWN_SPECTRUM,
         _case(size, a, None, M),
         Estimate(
             slope.value,

@@ -9,16 +9,17 @@ from cyclopts import Parameter
 
 from batchlaw._base import checks
 from batchlaw._base.files import OutputDirectory
+from batchlaw._base.machine import cores
+from batchlaw.evidence.claims.check_settings import FULL, QUICK
 from batchlaw.evidence.claims.claim import CONFIRMED, CONTRADICTED, OPEN, OUTSIDE
-from batchlaw.evidence.claims.report import counts, write
+from batchlaw.evidence.claims.registry import FAMILIES, all_claims, choose_claims
+from batchlaw.evidence.claims.report import by_family, counts, write
 from batchlaw.evidence.claims.run import Row, run, task_cells
-from batchlaw.evidence.claims.settings import FULL, QUICK
 from batchlaw.faces.cli.inputs import Whole
 from batchlaw.faces.cli.progress import left_to_do, progress_bars
 from batchlaw.faces.cli.table import text_table
 from batchlaw.jobs.store import Store
 from batchlaw.jobs.workers import worker_processes
-from batchlaw.risk.simulate import cores
 
 STORE = "verify.sqlite"
 SHORT = {
@@ -27,13 +28,20 @@ SHORT = {
     CONTRADICTED: "contradicted",
     OUTSIDE: "no law there",
 }
+FAMILY_HELP = f"Only these families (repeat it): {', '.join(FAMILIES)}. All by default."
+CLAIM_HELP = (
+    f"Only these claims (repeat it), by id, such as {next(iter(all_claims()))}; beside those of "
+    "the families, if any are named."
+)
 
 
 def verify(
     *,
     quick: bool = False,
     output_dir: Path = Path("results/verify"),
-    family: Annotated[list[str] | None, Parameter(negative=())] = None,
+    family: Annotated[list[str] | None, Parameter(negative=(), help=FAMILY_HELP)] = None,
+    claim: Annotated[list[str] | None, Parameter(negative=(), help=CLAIM_HELP)] = None,
+    list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
     workers: Whole | None = None,
 ) -> int:
     """Check the paper's statements with exact risks, and write the claims table and a report.
@@ -48,21 +56,25 @@ def verify(
         Smaller sizes: under a minute on two cores, after compiling, instead of five.
     output_dir
         Where the files go; made if it is missing.
-    family
-        Only these families (repeat it): one-pass, influence, collapse, multi-pass, sketches,
-        slips, outside, literature. All by default.
+    list_
+        Print the ids and sentences of the claims, and measure nothing.
     workers
         Processes, of one thread each; all cores by default. Results do not depend on it.
     """
     size = QUICK if quick else FULL
-    cells = task_cells(size, family)
+    claims = choose_claims(size, family, claim)
+    if list_:
+        wide = max(map(len, claims))
+        print("\n".join(f"{id_:{wide}}  {each.sentence}" for id_, each in claims.items()))
+        return 0
+    cells = task_cells(size, claims)
     count = cores() if workers is None else checks.count("workers", workers)
     output = OutputDirectory(output_dir)
     with Store(output_dir / STORE) as store:
         todo = left_to_do(store, cells, "tasks")
         with worker_processes(count) as processes, progress_bars() as stage:
             advance = stage("tasks", todo) if stage else None
-            rows, seconds = run(cells, store, processes, advance=advance)
+            rows, seconds = run(cells, claims, store, processes, advance=advance)
     written = write(rows, size, seconds, output)
     print(_report(rows))
     print(f"\n{len(written)} files in {output_dir}; report: {output_dir / 'report.md'}")
@@ -70,23 +82,24 @@ def verify(
 
 
 def _report(rows: list[Row]) -> str:
-    families = list(dict.fromkeys(row.family for row in rows))
-    lines = [_counted(name, [row for row in rows if row.family == name]) for name in families]
+    lines = [_counted(name, members) for name, members in by_family(rows).items()]
     header = ("family", "cases", *SHORT.values(), "wrong laws rejected")
     parts = [text_table(header, [*lines, _counted("all", rows)])]
     for row in rows:
         found = row.judgement
         if found.verdict in (OPEN, CONTRADICTED):
             parts.append(
-                f"{found.verdict}: {row.check.claim} ({row.check.case}): {found.predicted}, "
+                f"{found.verdict}: {_named(row)}: {found.predicted}, "
                 f"got {found.measured:.4f} in [{found.low:.4f}, {found.high:.4f}]; {found.detail}"
             )
         parts += [
-            f"not rejected: {name}, by {row.check.claim} ({row.check.case})"
-            for name, ok in row.rejected.items()
-            if not ok
+            f"not rejected: {name}, by {_named(row)}" for name, ok in row.rejected.items() if not ok
         ]
     return "\n".join([parts[0], "", *parts[1:]])
+
+
+def _named(row: Row) -> str:
+    return f"{row.claim.id}, {row.claim.sentence} ({row.check.case})"
 
 
 def _counted(name: str, rows: list[Row]) -> tuple[str, ...]:

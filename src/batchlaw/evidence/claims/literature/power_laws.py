@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from batchlaw.evidence.claims.claim import Check, Curve, Exponent, wrong_exponents
+from batchlaw.evidence.claims.claim import Check, Claim, Curve, Exponent, wrong_exponents
 from batchlaw.model.problem import Problem
 
 
@@ -20,8 +20,7 @@ def sketch(a: float, b: float, size: float, sigma: float, nodes: int) -> Problem
 
 
 def exponent_check(
-    claim: str,
-    where: str,
+    claim: Claim,
     case: str,
     evidence: Curve,
     law: Exponent,
@@ -30,18 +29,17 @@ def exponent_check(
     """A check whose wrong laws are off by 0.1, or have another term's or phase's exponent."""
     wrong = wrong_exponents(law)
     wrong |= {name: replace(law, value=value) for name, value in (others or {}).items()}
-    return Check(claim, where, case, evidence, law, wrong)
+    return Check(claim, case, evidence, law, wrong)
 
 
 def limit_check(
-    where: str, case: str, a: float, b: float, exponent: float, others: Mapping[str, float]
+    claim: Claim, case: str, a: float, b: float, exponent: float, others: Mapping[str, float]
 ) -> Check[Any]:
     """What no number of steps removes, against the size of the sketch."""
     sizes = np.logspace(3.0, 9.0, 8).round()
     values = [sketch(a, b, size, 0.0, 64).approximation for size in sizes]
     return exponent_check(
-        "limit of the risk for many steps, in M",
-        where,
+        claim,
         f"{case}, M to {sizes[-1]:g}",
         Curve({"M": sizes}, np.array(values), "Approx"),
         Exponent(exponent, "M"),

@@ -24,7 +24,15 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw.evidence.claims.claim import Check, Curve, Exponent, wrong_exponents
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Curve,
+    Exponent,
+    Task,
+    task_name,
+    wrong_exponents,
+)
 from batchlaw.evidence.claims.literature.power_laws import exponent_check, limit_check, sketch
 from batchlaw.from_data.slopes import fit_slope
 from batchlaw.risk.one_pass import one_pass_risk
@@ -40,6 +48,40 @@ STEP_DECADES = 2.0
 # Steps and nodes of the forcing function where it has no recursion to pay for; 800 nodes give
 # the same slopes.
 HORIZON, FINE = 1e13, 400
+
+TERMS_WHERE, OPTIMUM_WHERE = f"{WORK}, terms of the loss", f"{WORK}, compute-optimal exponents"
+# The loss of an infinite model, by the term that falls slowest.
+INFINITE = {
+    term: Claim(
+        f"literature/paquette-{term.replace('_', '-').lower()}",
+        f"loss of an infinite model falls like {term}",
+        TERMS_WHERE,
+    )
+    for term in ("F_pp", "K_pp")
+}
+FINITE = Claim(
+    "literature/paquette-f-ac",
+    f"what d = {FAR:g} features add to the loss falls like F_ac",
+    TERMS_WHERE,
+)
+LIMIT = Claim("literature/paquette-limit", "limit of the risk for many steps, in M", TERMS_WHERE)
+SIZE = Claim("literature/paquette-size", "compute-optimal d in flops", OPTIMUM_WHERE)
+LOSS = Claim("literature/paquette-loss", "compute-optimal loss in flops", OPTIMUM_WHERE)
+MEASURED_LOSS = Claim(
+    "literature/paquette-measured-loss",
+    "compute-optimal loss in flops, as they measured",
+    f"{WORK}, figure 3",
+)
+SAME_FLOPS = Claim(
+    "literature/paquette-forcing-same-flops",
+    "compute-optimal d of SGD moves as the forcing function's, same flops",
+    f"{WORK}, forcing function",
+)
+FORCING_SIZE = Claim(
+    "literature/paquette-forcing-size",
+    "compute-optimal d in flops, of the forcing function",
+    OPTIMUM_WHERE,
+)
 
 
 @dataclass(frozen=True)
@@ -108,6 +150,52 @@ def compute_optimal(alpha: float, beta: float, phase: str) -> tuple[float, float
     return size, terms["K_pp" if phase == "III" else "F_pp"] * (1.0 - size)
 
 
+def phase_tasks(longest: int, nodes: int) -> list[Task]:
+    """One a phase."""
+    return [
+        Task(
+            _name("paquette", case),
+            _phase_claims(case),
+            partial(phase_checks, case, longest, nodes),
+        )
+        for case in PHASES
+    ]
+
+
+def frontier_tasks(longest: int, nodes: int) -> list[Task]:
+    """The boundary of phases II and III, and how late phase II settles."""
+    return [
+        Task(
+            _name("paquette boundary", BOUNDARY),
+            (SIZE, LOSS, MEASURED_LOSS),
+            partial(boundary_checks, longest, nodes),
+        ),
+        *(
+            Task(
+                _name("paquette forcing function", case),
+                (SAME_FLOPS, FORCING_SIZE),
+                partial(finite_size_checks, case, longest, nodes),
+            )
+            for case in PAIRS
+        ),
+    ]
+
+
+def _name(what: str, case: Features) -> str:
+    return task_name(what, alpha=case.alpha, beta=case.beta)
+
+
+def _phase_claims(case: Features) -> tuple[Claim, ...]:
+    """In phase Ia there is no F_ac."""
+    finite = () if case.phase == "Ia" else (FINITE,)
+    return (INFINITE[_slowest(case)], LIMIT, *finite, SIZE, LOSS)
+
+
+def _slowest(case: Features) -> str:
+    """The term that falls slowest in an infinite model."""
+    return "K_pp" if case.phase == "III" else "F_pp"
+
+
 def phase_checks(case: Features, longest: int, nodes: int) -> list[Check[Any]]:
     """Each term where it can be told from the others, and the compute-optimal frontier."""
     steps = _log_steps(longest)
@@ -119,28 +207,26 @@ def _term_checks(case: Features, steps: FloatArray) -> list[Check[Any]]:
     law = term_exponents(case.alpha, case.beta)
     endless, far = (sgd_loss(case, size, steps, nodes=120) for size in (math.inf, FAR))
     late = steps >= steps[-1] / 10.0**STEP_DECADES
-    slowest = "K_pp" if case.phase == "III" else "F_pp"
-    where, setting = f"{WORK}, terms of the loss", f"{case.case}, r to {steps[-1]:g}"
+    slowest = _slowest(case)
+    setting = f"{case.case}, r to {steps[-1]:g}"
     # F_0 as it would be on the other side of 2 beta = 1.
     other = -2.0 * case.alpha + (0.0 if case.phase == "Ia" else 1.0 - 2.0 * case.beta)
     checks = [
         exponent_check(
-            f"loss of an infinite model falls like {slowest}",
-            where,
+            INFINITE[slowest],
             setting,
             Curve({"r": steps[late]}, endless[late], "loss"),
             Exponent(law[slowest], "r"),
             others={term: law[term] for term in ("F_pp", "K_pp", "F_ac") if term != slowest},
         ),
-        limit_check(where, case.case, *case.ours, law["F_0"], {"other side": other}),
+        limit_check(LIMIT, case.case, *case.ours, law["F_0"], {"other side": other}),
     ]
     if case.phase == "Ia":
         return checks
     # What d does to F_pp, r^(1/(2 alpha)) F_pp / d, falls off against F_ac as
     # r^((1/2 - beta)/alpha) only: hence the tolerance.
     bulk = exponent_check(
-        f"what d = {FAR:g} features add to the loss falls like F_ac",
-        where,
+        FINITE,
         setting,
         Curve({"r": steps[late]}, (far - endless)[late], "loss - loss at infinite d"),
         Exponent(law["F_ac"], "r", tolerance=0.03),
@@ -156,8 +242,7 @@ def boundary_checks(longest: int, nodes: int) -> list[Check[Any]]:
     law = Exponent(-MEASURED, "f")
     measured = replace(
         checks[1],
-        claim="compute-optimal loss in flops, as they measured",
-        where=f"{WORK}, figure 3",
+        claim=MEASURED_LOSS,
         law=law,
         wrong=wrong_exponents(law),
     )
@@ -177,15 +262,14 @@ def finite_size_checks(case: Features, longest: int, nodes: int) -> list[Check[A
     )
     law = Exponent(fit_slope(expected, expected_best).value, "f", tolerance=0.01)
     same = exponent_check(
-        "compute-optimal d of SGD moves as the forcing function's, same flops",
-        f"{WORK}, forcing function",
+        SAME_FLOPS,
         f"{case.case}, f to {flops[-1]:.1e}",
         Curve({"f": flops}, best, "compute-optimal d"),
         law,
     )
     far = _grid(case, np.geomspace(1.0, HORIZON, 400), partial(forcing_loss, nodes=FINE))
     limit, _ = _frontier_checks(case, far)
-    return [same, replace(limit, claim=f"{limit.claim}, of the forcing function")]
+    return [same, replace(limit, claim=FORCING_SIZE)]
 
 
 Grid = tuple[FloatArray, FloatArray, FloatArray]
@@ -199,15 +283,17 @@ def _frontier_checks(case: Features, grid: Grid) -> list[Check[Any]]:
     others = {phase: pair for phase, pair in others.items() if not np.isclose(pair[0], size)}
     return [
         exponent_check(
-            f"{name} in flops",
-            f"{WORK}, compute-optimal exponents",
+            claim,
             f"{case.case}, f to {flops[-1]:.1e}",
             Curve({"f": flops}, values, name),
             Exponent(exponent, "f"),
             others={f"phase {phase}": pair[which] for phase, pair in others.items()},
         )
-        for which, (name, exponent, values) in enumerate(
-            (("compute-optimal d", size, best_size), ("compute-optimal loss", loss, best_loss))
+        for which, (claim, name, exponent, values) in enumerate(
+            (
+                (SIZE, "compute-optimal d", size, best_size),
+                (LOSS, "compute-optimal loss", loss, best_loss),
+            )
         )
     ]
 

@@ -15,12 +15,13 @@ reference.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw.evidence.claims.claim import Check, Curve, Exponent
+from batchlaw.evidence.claims.claim import Check, Claim, Curve, Exponent, Task, task_name
 from batchlaw.evidence.claims.literature.power_laws import exponent_check, limit_check, sketch
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.schedule.rates import step
@@ -34,6 +35,32 @@ LARGE = 10**12
 FEW = 4
 # M of a panel at fixed N: between the limits M >> 1 and M << (N_eff gamma)^(1/a).
 PANEL = (16, 64)
+
+BIAS = Claim("literature/lin-bias", "Bias ~ N_eff^((1-b)/a)", WHERE)
+RISK = Claim("literature/lin-risk", "R - sigma^2 ~ N_eff^((1-b)/a), M large", WHERE)
+VARIANCE = Claim("literature/lin-variance", "Var ~ N_eff^(1/a - 1), M large", WHERE)
+VARIANCE_FEW = Claim("literature/lin-variance-few", f"Var ~ 1/N_eff, M = {FEW}", WHERE)
+LIMIT = Claim("literature/lin-limit", "limit of the risk for many steps, in M", WHERE)
+PANEL_RISK = Claim(
+    "literature/lin-risk-in-m", "R - sigma^2 ~ M^(1-b) at fixed N", f"{WHERE}; figures"
+)
+
+
+def data_tasks(longest: int) -> list[Task]:
+    """One a case."""
+    claims = (BIAS, RISK, VARIANCE, VARIANCE_FEW, LIMIT)
+    return [
+        Task(task_name("lin", a=a, b=b), claims, partial(data_checks, a, b, longest))
+        for a, b in CASES
+    ]
+
+
+def panel_tasks(longest: int) -> list[Task]:
+    """One a case."""
+    return [
+        Task(task_name("lin in M", a=a, b=b), (PANEL_RISK,), partial(panel_checks, a, b, longest))
+        for a, b in CASES
+    ]
 
 
 def exponents(a: float, b: float) -> dict[str, float]:
@@ -65,23 +92,22 @@ def data_checks(a: float, b: float, longest: int) -> list[Check[Any]]:
     slow, flat, steep = law["bias"], law["variance, large M"], law["variance, few directions"]
     excess = [risk.total - 1.0 for risk in large]
     measured = (
-        ("Bias ~ N_eff^((1-b)/a)", [risk.bias for risk in large], slow, 0.01),
-        ("R - sigma^2 ~ N_eff^((1-b)/a), M large", excess, slow, 0.01),
-        ("Var ~ N_eff^(1/a - 1), M large", [r.variance_noise for r in large], flat, 0.01),
-        (f"Var ~ 1/N_eff, M = {FEW}", [r.variance_noise for r in few], steep, 0.02),
+        (BIAS, [risk.bias for risk in large], slow, 0.01),
+        (RISK, excess, slow, 0.01),
+        (VARIANCE, [r.variance_noise for r in large], flat, 0.01),
+        (VARIANCE_FEW, [r.variance_noise for r in few], steep, 0.02),
     )
     case = f"a = {a:g}, b = {b:g}, N to {samples[-1]}, gamma = {RATE:g} halved log2 N times"
     checks = [
         exponent_check(
-            name,
-            WHERE,
+            claim,
             case,
-            Curve(horizon, np.array(values), name),
+            Curve(horizon, np.array(values), claim.sentence),
             Exponent(exponent, "N_eff", tolerance, rival="N"),
         )
-        for name, values, exponent, tolerance in measured
+        for claim, values, exponent, tolerance in measured
     ]
-    return [*checks, limit_check(WHERE, f"a = {a:g}, b = {b:g}", a, b, law["approximation"], {})]
+    return [*checks, limit_check(LIMIT, f"a = {a:g}, b = {b:g}", a, b, law["approximation"], {})]
 
 
 def panel_checks(a: float, b: float, longest: int) -> list[Check[Any]]:
@@ -96,8 +122,7 @@ def panel_checks(a: float, b: float, longest: int) -> list[Check[Any]]:
     exponent = exponents(a, b)["approximation"]
     return [
         exponent_check(
-            "R - sigma^2 ~ M^(1-b) at fixed N",
-            f"{WHERE}; figures",
+            PANEL_RISK,
             f"a = {a:g}, b = {b:g}, N = {samples}, M = {PANEL[0]} to {PANEL[1]}",
             Curve({"M": sizes}, np.array([risk.total - 1.0 for risk in risks]), "R - sigma^2"),
             Exponent(exponent, "M", tolerance=0.04),

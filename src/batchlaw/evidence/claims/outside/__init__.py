@@ -6,14 +6,15 @@ happen instead, and the paper's statement is one of the wrong laws that the evid
 
 from __future__ import annotations
 
+from batchlaw.evidence.claims.check_settings import CheckSize
+from batchlaw.evidence.claims.claim import Task
 from batchlaw.evidence.claims.outside import data, momentum, rates, sketch
-from batchlaw.evidence.claims.settings import Size, Task
 
 # Steps that settle the slopes of the quick list.
 QUICK_STEPS = 10**5
 
 
-def tasks(size: Size) -> list[Task]:
+def tasks(size: CheckSize) -> list[Task]:
     """Independent pieces of work, each with fixed seeds: label noise and features, sketches,
     decays, momentum."""
     longest = QUICK_STEPS if size.quick else size.longest

@@ -14,13 +14,16 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.batches.allocation import effective_batch, schedule_families
+from batchlaw.batches.allocation import schedule_families
+from batchlaw.batches.effective import effective_batch
 from batchlaw.evidence.claims.claim import (
     Check,
+    Claim,
     Collapse,
     Estimate,
     Exponent,
     Proportional,
+    Task,
     Value,
     wrong_exponents,
 )
@@ -35,7 +38,6 @@ from batchlaw.evidence.claims.outside.data_laws import (
     one_pass_risk_under,
 )
 from batchlaw.evidence.claims.outside.rates import BATCH, PEAK, horizon_curve, horizons
-from batchlaw.evidence.claims.settings import Task
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
@@ -44,25 +46,73 @@ from batchlaw.risk.simulate import simulate_one_pass
 from batchlaw.schedule.rates import wsd
 
 SEED = 11
-LAWS = {
-    "outside assumption 1.B": (HEAVY_NOISE, UNEVEN_NOISE, NO_NOISE),
-    "outside assumption 1.A": (SIGNS, STUDENT, MIXED),
-}
+LAWS = (HEAVY_NOISE, UNEVEN_NOISE, NO_NOISE, SIGNS, STUDENT, MIXED)
 # Samples an update, updates, peak rate: small enough for many repetitions.
 MEAN_BATCH, STEPS, RATE = 8, 64, 0.1
 
 
 def tasks(quick: bool, longest: int) -> list[Task]:
     """One Monte Carlo a data law, and exponents on nodes for those that change most."""
-    every = [(law, where) for where, laws in LAWS.items() for law in laws]
+    uneven = [law for law in LAWS if law.top > 1.0]
     return [
-        *(partial(simulated_checks, law, where, quick) for law, where in every),
-        lambda: [received_check(law, where) for law, where in every if law.top > 1.0],
-        *(partial(long_checks, law, where, longest) for law, where in every if law.far),
+        *(
+            Task(
+                f"data {law.departure.id}",
+                (level_claim(law), batch_claim(law)),
+                partial(simulated_checks, law, quick),
+            )
+            for law in LAWS
+        ),
+        Task(
+            "received noise",
+            tuple(received_claim(law) for law in uneven),
+            lambda: [received_check(law) for law in uneven],
+        ),
+        *(
+            Task(
+                f"long runs {law.departure.id}",
+                long_claims(law, longest),
+                partial(long_checks, law, longest),
+            )
+            for law in LAWS
+            if law.far
+        ),
     ]
 
 
-def simulated_checks(law: DataLaw, where: str, quick: bool) -> list[Check[Any]]:
+def level_claim(law: DataLaw) -> Claim:
+    """On the level of Var in short runs."""
+    level = "the Gaussian one" if law.gaussian else "what the moments predict"
+    return law.departure.claim("level", f"the level of Var is {level}")
+
+
+def batch_claim(law: DataLaw) -> Claim:
+    """On the four families of schedules."""
+    return law.departure.claim("effective-batch", "Var follows B_eff within 10 %")
+
+
+def received_claim(law: DataLaw) -> Claim:
+    """On noise that the directions receive unevenly."""
+    return law.departure.claim("received", "Var_noise follows B_eff weighted by the noise received")
+
+
+def limit_claim(law: DataLaw) -> Claim:
+    """On the level of Var in long runs."""
+    return law.departure.claim("level-limit", "the level of Var tends to the Gaussian one")
+
+
+def exponent_claim(law: DataLaw) -> Claim:
+    """On the exponent of Var_noise."""
+    return law.departure.claim("exponent", "the exponent of Var_noise survives")
+
+
+def long_claims(law: DataLaw, longest: int) -> tuple[Claim, ...]:
+    """What long runs show: with more noise in one direction the exponent settles late."""
+    settled = law.top == 1.0 or longest >= 10**6
+    return (limit_claim(law), *((exponent_claim(law),) if settled else ()))
+
+
+def simulated_checks(law: DataLaw, quick: bool) -> list[Check[Any]]:
     """Level and B_eff of one law, by Monte Carlo over the four families of schedules."""
     problem, rates = instance(), wsd(STEPS, RATE)
     kappa = influence(problem, rates)
@@ -85,8 +135,8 @@ def simulated_checks(law: DataLaw, where: str, quick: bool) -> list[Check[Any]]:
     foreseen = float(np.exp(np.log(predicted / gaussian).mean()))
     tolerance = (0.06 if quick else 0.015) * foreseen
     return [
-        level_check(law, where, case, level, Value(foreseen, tolerance)),
-        batch_check(law, where, case, problem, rates, families, replicates),
+        level_check(law, case, level, Value(foreseen, tolerance)),
+        batch_check(law, case, problem, rates, families, replicates),
     ]
 
 
@@ -97,9 +147,7 @@ def level_over(reference: FloatArray, values: FloatArray, replicates: FloatArray
     return Estimate(ratio, "Var over that of Gaussian data", float(jackknife(without)))
 
 
-def level_check(
-    law: DataLaw, where: str, case: str, level: Estimate, foreseen: Value
-) -> Check[Any]:
+def level_check(law: DataLaw, case: str, level: Estimate, foreseen: Value) -> Check[Any]:
     """Var over the Gaussian law's is what the moments predict."""
     wrong = {
         "a quarter more": Value(1.25 * foreseen.value, foreseen.tolerance),
@@ -107,14 +155,11 @@ def level_check(
     }
     if abs(foreseen.value - 1.0) > 2.5 * foreseen.tolerance:
         wrong["the Gaussian level"] = Value(1.0, foreseen.tolerance)
-    same = "is the Gaussian one" if foreseen.value == 1.0 else "is what the moments predict"
-    claim = f"outside: {law.name}: the level of Var {same}"
-    return Check(claim, where, case, level, foreseen, wrong)
+    return Check(level_claim(law), case, level, foreseen, wrong)
 
 
 def batch_check(
     law: DataLaw,
-    where: str,
     case: str,
     problem: Problem,
     rates: FloatArray,
@@ -129,8 +174,7 @@ def batch_check(
         "1/mean batch": rates.size / families.sum(axis=1),
     }
     return Check(
-        f"outside: {law.name}: Var follows B_eff within 10 %",
-        where,
+        batch_claim(law),
         case,
         Collapse(variance, summaries, "Var", error),
         Proportional("1/B_eff", 0.1),
@@ -138,7 +182,7 @@ def batch_check(
     )
 
 
-def received_check(law: DataLaw, where: str) -> Check[Any]:
+def received_check(law: DataLaw) -> Check[Any]:
     """Var_noise against influence that counts each direction by the noise it receives.
 
     At a higher rate the top direction forgets early noise that the others keep, and the
@@ -155,8 +199,7 @@ def received_check(law: DataLaw, where: str) -> Check[Any]:
         for name, weight in weights.items()
     }
     return Check(
-        f"outside: {law.name}: Var_noise follows B_eff weighted by the noise received",
-        where,
+        received_claim(law),
         f"a = 2, b = 1.5, M = 16, T = {STEPS}, peak {PEAK:g}",
         Collapse(np.asarray(noise), summaries, "Var_noise"),
         Proportional("1/B_eff by received noise", 0.03),
@@ -169,7 +212,7 @@ def instance() -> Problem:
     return Problem.power_law(2.0, 1.5, 16, dim=4096, seed=SEED).prior_mean()
 
 
-def long_checks(law: DataLaw, where: str, longest: int) -> list[Check[Any]]:
+def long_checks(law: DataLaw, longest: int) -> list[Check[Any]]:
     """The exponent of Var_noise, and the way of the level to the Gaussian one as T grows."""
     a, b = 2.0, 1.5
     problem = Problem.power_law_nodes(a, b, math.inf, nodes=200)
@@ -182,8 +225,7 @@ def long_checks(law: DataLaw, where: str, longest: int) -> list[Check[Any]]:
     case = f"a = {a:g}, b = {b:g}, T to {longest:g}"
     found: list[Check[Any]] = [
         Check(
-            f"outside: {law.name}: the level of Var tends to the Gaussian one",
-            where,
+            limit_claim(law),
             case,
             Estimate(
                 excess[1] / excess[0],
@@ -194,11 +236,9 @@ def long_checks(law: DataLaw, where: str, longest: int) -> list[Check[Any]]:
             {"it stays": Value(1.0, 0.1)},
         )
     ]
-    # With more noise in one direction the exponent settles late.
-    if law.top == 1.0 or longest >= 10**6:
+    if exponent_claim(law) in long_claims(law, longest):
         noise = [float(np.asarray(risk.variance_noise)) for risk in ours]
         law_ = Exponent(1.0 / a - 1.0, "T/log T", 0.03)
         curve = horizon_curve(steps, noise, "Var_noise")
-        claim = f"outside: {law.name}: the exponent of Var_noise survives"
-        found.append(Check(claim, where, case, curve, law_, wrong_exponents(law_)))
+        found.append(Check(exponent_claim(law), case, curve, law_, wrong_exponents(law_)))
     return found

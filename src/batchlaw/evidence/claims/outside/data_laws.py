@@ -17,10 +17,11 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.kernels.fourth_moments import fourth_moment_moments
+from batchlaw.evidence.claims.outside.departure import Departure
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.risk.simulate import Draw
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 
 Coordinates = Callable[[int, int, np.random.Generator], FloatArray]
 Residuals = Callable[[FloatArray, np.random.Generator], FloatArray]
@@ -81,6 +82,8 @@ class DataLaw:
 
     Attributes
     ----------
+    departure
+        From the paper's Gaussian data.
     coordinates, residuals
         x = Sigma^-1/2 z in the eigenbasis, and (y - z . u*)/sqrt(s2) given x.
     own, all_
@@ -91,12 +94,17 @@ class DataLaw:
         E[residual^2 x_1^2], 1 where the residual is independent; 1 in all other directions.
     """
 
-    name: str
+    departure: Departure
     coordinates: Coordinates = gaussian_coordinates
     residuals: Residuals = gaussian_residuals
     own: float = 1.0
     all_: float = 1.0
     top: float = 1.0
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether all moments that the risk depends on are those of Gaussian data."""
+        return (self.own, self.all_, self.top) == (1.0, 1.0, 1.0)
 
     @property
     def far(self) -> bool:
@@ -116,13 +124,37 @@ class DataLaw:
         return draw
 
 
-GAUSSIAN = DataLaw("Gaussian")
-HEAVY_NOISE = DataLaw("Student label noise, 3 degrees of freedom", residuals=student_residuals)
-UNEVEN_NOISE = DataLaw("label noise of variance x_1^2", residuals=uneven_residuals, top=3.0)
-NO_NOISE = DataLaw("no label noise, a quadratic term", residuals=quadratic_residuals, top=5.0)
-SIGNS = DataLaw("sign features", sign_coordinates, own=-1.0)
-STUDENT = DataLaw("Student features, 6 degrees of freedom", student_coordinates, own=4.0)
-MIXED = DataLaw("Gaussian features of random scale", mixed_coordinates, own=3.0, all_=2.0)
+def _features(id_: str, name: str) -> Departure:
+    return Departure(id_, name, "outside assumption 1.A")
+
+
+def _noise(id_: str, name: str) -> Departure:
+    return Departure(id_, name, "outside assumption 1.B")
+
+
+GAUSSIAN = DataLaw(_features("gaussian-features", "Gaussian"))
+HEAVY_NOISE = DataLaw(
+    _noise("student-noise", "Student label noise, 3 degrees of freedom"),
+    residuals=student_residuals,
+)
+UNEVEN_NOISE = DataLaw(
+    _noise("uneven-noise", "label noise of variance x_1^2"), residuals=uneven_residuals, top=3.0
+)
+NO_NOISE = DataLaw(
+    _noise("noiseless", "no label noise, a quadratic term"), residuals=quadratic_residuals, top=5.0
+)
+SIGNS = DataLaw(_features("sign-features", "sign features"), sign_coordinates, own=-1.0)
+STUDENT = DataLaw(
+    _features("student-features", "Student features, 6 degrees of freedom"),
+    student_coordinates,
+    own=4.0,
+)
+MIXED = DataLaw(
+    _features("mixed-features", "Gaussian features of random scale"),
+    mixed_coordinates,
+    own=3.0,
+    all_=2.0,
+)
 
 
 def one_pass_risk_under(law: DataLaw, problem: Problem, rates: ArrayLike, batches: Batches) -> Risk:
@@ -142,7 +174,7 @@ def one_pass_risk_under(law: DataLaw, problem: Problem, rates: ArrayLike, batche
     bias, noise, covariance = out[0] if checks.is_single(batches) else out.T
     return Risk(
         procedure="one-pass SGD",
-        method=problem.described(f"exact, {law.name}"),
+        method=problem.described(f"exact, {law.departure.name}"),
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         bias=bias,

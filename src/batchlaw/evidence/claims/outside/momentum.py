@@ -14,13 +14,16 @@ import numpy as np
 from batchlaw._base.checks import IntArray
 from batchlaw.evidence.claims.claim import (
     Check,
+    Claim,
     Collapse,
     Estimate,
     Exponent,
     Proportional,
+    Task,
     Value,
     wrong_exponents,
 )
+from batchlaw.evidence.claims.outside.departure import Departure
 from batchlaw.evidence.claims.outside.rates import (
     BATCH,
     PEAK,
@@ -28,7 +31,6 @@ from batchlaw.evidence.claims.outside.rates import (
     horizon_curve,
     horizons,
 )
-from batchlaw.evidence.claims.settings import Task
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
@@ -37,32 +39,82 @@ from batchlaw.schedule.rates import wsd
 
 BETA = 0.9
 SEED = 1
-WHERE = "outside section 2, plain SGD"
 A, B = 2.0, 1.5
+HEAVY_BALL = Departure("heavy-ball", "heavy ball", "outside section 2, plain SGD")
+NESTEROV = Departure("nesterov", "Nesterov", "outside section 2, plain SGD")
 OWN, LONG, SAME, MEAN = (
     "1/B_eff",
     "1/B_eff at gamma/(1 - beta)",
     "1/B_eff at gamma",
     "1/mean batch",
 )
+# Parts whose level is SGD's in long runs, and their words in a sentence.
+LEVELS = {"bias": "bias", "variance": "Var"}
+HIGH_RATE = HEAVY_BALL.claim(
+    "high-rate", "at a high rate a short run is closer to SGD's B_eff than to its own"
+)
 
 
 def tasks(longest: int) -> list[Task]:
     """Both forms of momentum: exponents and levels over horizons, and B_eff."""
-    return [partial(checks, nesterov, longest) for nesterov in (False, True)]
+    return [
+        Task(f"momentum {form.id}", momentum_claims(form), partial(checks, form, longest))
+        for form in (HEAVY_BALL, NESTEROV)
+    ]
 
 
-def checks(nesterov: bool, longest: int) -> list[Check[Any]]:
+def momentum_claims(form: Departure) -> tuple[Claim, ...]:
+    """What is measured of a form of momentum."""
+    levels = (level_claim(form, "bias"), level_claim(form, "variance"), short_claim(form))
+    batches = (own_batch_claim(form), sgd_batch_claim(form))
+    high_rate = (HIGH_RATE,) if form == HEAVY_BALL else ()
+    return (
+        exponent_claim(form, "bias"),
+        exponent_claim(form, "variance_noise"),
+        *levels,
+        *batches,
+        *high_rate,
+    )
+
+
+def exponent_claim(form: Departure, part: str) -> Claim:
+    """On a part of theorem 1."""
+    id_, word = {"bias": ("bias", "bias"), "variance_noise": ("noise", "Var_noise")}[part]
+    return form.claim(f"{id_}-exponent", f"the exponent of {word} is SGD's")
+
+
+def level_claim(form: Departure, part: str) -> Claim:
+    """On the level of a part in long runs."""
+    return form.claim(
+        f"{part}-level", f"{LEVELS[part]} is that of SGD at the rate gamma/(1 - beta)"
+    )
+
+
+def short_claim(form: Departure) -> Claim:
+    """On short runs."""
+    return form.claim("short-run", "a short run keeps more noise than SGD at gamma/(1 - beta)")
+
+
+def own_batch_claim(form: Departure) -> Claim:
+    """On momentum's influence."""
+    return form.claim("own-batch", "Var follows momentum's own B_eff")
+
+
+def sgd_batch_claim(form: Departure) -> Claim:
+    """On SGD's influence."""
+    return form.claim("sgd-batch", "Var follows SGD's B_eff at gamma/(1 - beta)")
+
+
+def checks(form: Departure, longest: int) -> list[Check[Any]]:
     """Exponents of bias and Var_noise, both against SGD's at gamma, and B_eff."""
     problem = Problem.power_law_nodes(A, B, math.inf, nodes=200)
     steps = horizons(longest)
     plain = runs(problem, steps, 1.0)
-    ours = runs(problem, steps, 1.0 - BETA, momentum=BETA, nesterov=nesterov)
-    name = "Nesterov" if nesterov else "heavy ball"
+    ours = runs(problem, steps, 1.0 - BETA, momentum=BETA, nesterov=form == NESTEROV)
     return [
-        *exponent_checks(name, steps, ours),
-        *level_checks(name, steps, ours, plain),
-        *batch_checks(name, nesterov),
+        *exponent_checks(form, steps, ours),
+        *level_checks(form, steps, ours, plain),
+        *batch_checks(form),
     ]
 
 
@@ -74,7 +126,7 @@ def runs(problem: Problem, steps: IntArray, scale: float, **update: Any) -> list
     ]
 
 
-def exponent_checks(name: str, steps: IntArray, ours: list[Risk]) -> list[Check[Any]]:
+def exponent_checks(form: Departure, steps: IntArray, ours: list[Risk]) -> list[Check[Any]]:
     """The exponents of theorem 1, unchanged."""
     case = f"a = {A:g}, b = {B:g}, beta = {BETA:g}, T to {steps[-1]:g}"
     found: list[Check[Any]] = []
@@ -83,23 +135,20 @@ def exponent_checks(name: str, steps: IntArray, ours: list[Risk]) -> list[Check[
         ("variance_noise", Exponent(1.0 / A - 1.0, "T/log T", 0.03)),
     ):
         curve = horizon_curve(steps, [getattr(risk, term) for risk in ours], term)
-        claim = f"outside: {name}: the exponent of {term.replace('variance', 'Var')} is SGD's"
-        found.append(Check(claim, WHERE, case, curve, law, wrong_exponents(law)))
+        found.append(Check(exponent_claim(form, term), case, curve, law, wrong_exponents(law)))
     return found
 
 
 def level_checks(
-    name: str, steps: IntArray, ours: list[Risk], plain: list[Risk]
+    form: Departure, steps: IntArray, ours: list[Risk], plain: list[Risk]
 ) -> list[Check[Any]]:
     """Long runs are SGD at gamma/(1 - beta); short ones keep noise that SGD would forget."""
     found: list[Check[Any]] = []
-    for term in ("bias", "variance"):
+    for term, word in LEVELS.items():
         ratios = [getattr(m, term) / getattr(s, term) for m, s in zip(ours, plain, strict=True)]
-        word = {"bias": "bias", "variance": "Var"}[term]
         found.append(
             Check(
-                f"outside: {name}: {word} is that of SGD at the rate gamma/(1 - beta)",
-                WHERE,
+                level_claim(form, term),
                 f"a = {A:g}, b = {B:g}, beta = {BETA:g}, T = {steps[-1]:g}",
                 Estimate(float(ratios[-1]), f"{word} over SGD's"),
                 Value(1.0, 0.01),
@@ -108,13 +157,12 @@ def level_checks(
         )
     short = np.array([316])
     problem = Problem.power_law_nodes(A, B, math.inf, nodes=200)
-    update = {"momentum": BETA, "nesterov": name == "Nesterov"}
+    update = {"momentum": BETA, "nesterov": form == NESTEROV}
     ratio = runs(problem, short, 1.0 - BETA, **update)[0].variance
     ratio = float(ratio / runs(problem, short, 1.0)[0].variance)
     found.append(
         Check(
-            f"outside: {name}: a short run keeps more noise than SGD at gamma/(1 - beta)",
-            WHERE,
+            short_claim(form),
             f"a = {A:g}, b = {B:g}, beta = {BETA:g}, T = 316",
             Estimate(ratio, "Var over SGD's"),
             Value(1.1, side="at_least"),
@@ -124,32 +172,25 @@ def level_checks(
     return found
 
 
-def batch_checks(name: str, nesterov: bool) -> list[Check[Any]]:
+def batch_checks(form: Departure) -> list[Check[Any]]:
     """Which B_eff Var follows: momentum's own in short runs, SGD's too in long ones.
 
     A short run of heavy ball at a high rate is the exception.
     """
     low = 0.1 * PEAK
+    own, sgd = own_batch_claim(form), sgd_batch_claim(form)
     settings = [
-        ("Var follows momentum's own B_eff", 64, low, Proportional(OWN, 0.1), (LONG, SAME, MEAN)),
-        ("Var follows momentum's own B_eff", 4096, low, Proportional(OWN, 0.02), (SAME, MEAN)),
-        (
-            "Var follows SGD's B_eff at gamma/(1 - beta)",
-            4096,
-            low,
-            Proportional(LONG, 0.02),
-            (SAME, MEAN),
-        ),
+        (own, 64, low, Proportional(OWN, 0.1), (LONG, SAME, MEAN)),
+        (own, 4096, low, Proportional(OWN, 0.02), (SAME, MEAN)),
+        (sgd, 4096, low, Proportional(LONG, 0.02), (SAME, MEAN)),
     ]
-    if not nesterov:
-        claim = "at a high rate a short run is closer to SGD's B_eff than to its own"
-        settings.append((claim, 64, 0.1, Proportional(SAME, 0.06), (OWN, LONG, MEAN)))
+    if form == HEAVY_BALL:
+        settings.append((HIGH_RATE, 64, 0.1, Proportional(SAME, 0.06), (OWN, LONG, MEAN)))
     return [
         Check(
-            f"outside: {name}: {claim}",
-            WHERE,
+            claim,
             f"a = {A:g}, b = {B:g}, M = 64, beta = {BETA:g}, T = {steps}, peak {peak:g}",
-            families_of(steps, peak, nesterov),
+            families_of(steps, peak, form == NESTEROV),
             law,
             {other: Proportional(other, law.tolerance) for other in wrong},
         )

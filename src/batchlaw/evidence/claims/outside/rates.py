@@ -20,18 +20,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.batches.allocation import effective_batch, schedule_families
+from batchlaw.batches.allocation import schedule_families
+from batchlaw.batches.effective import effective_batch
 from batchlaw.evidence.claims.claim import (
     Check,
+    Claim,
     Collapse,
     Curve,
     Estimate,
     Exponent,
     Proportional,
+    Task,
     Value,
+    task_name,
     wrong_exponents,
 )
-from batchlaw.evidence.claims.settings import Task
+from batchlaw.evidence.claims.outside.departure import Departure
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
@@ -39,37 +43,60 @@ from batchlaw.schedule.rates import constant, cosine, step, wsd
 
 PEAK = 0.25
 BATCH = 8
-WHERE = "outside section 2, WSD"
 Schedule = Callable[[int], FloatArray]
 
-SHAPES: Mapping[str, Schedule] = {
-    "exponential decay": lambda steps: wsd(steps, PEAK),
-    "linear decay": lambda steps: wsd(steps, PEAK, decay="linear"),
-    "1-sqrt decay": lambda steps: wsd(steps, PEAK, decay="1-sqrt"),
-    "cosine decay": lambda steps: cosine(steps, PEAK, warmup=0.1),
-    "one drop by 10": lambda steps: step(steps, PEAK, drops=(0.5,)),
-    "constant rate": lambda steps: constant(steps, PEAK),
+
+def _decay(id_: str, name: str) -> Departure:
+    return Departure(id_, name, "outside section 2, WSD")
+
+
+EXPONENTIAL = _decay("exponential-decay", "exponential decay")
+LINEAR = _decay("linear-decay", "linear decay")
+ONE_MINUS_SQRT = _decay("1-sqrt-decay", "1-sqrt decay")
+COSINE = _decay("cosine-decay", "cosine decay")
+DROP = _decay("one-drop", "one drop by 10")
+CONSTANT = _decay("constant-rate", "constant rate")
+ANY = _decay("any-decay", "any decay")
+SINGLE_SAMPLES = _decay("single-samples", "constant rate, single samples at its end")
+
+SHAPES: Mapping[Departure, Schedule] = {
+    EXPONENTIAL: lambda steps: wsd(steps, PEAK),
+    LINEAR: lambda steps: wsd(steps, PEAK, decay="linear"),
+    ONE_MINUS_SQRT: lambda steps: wsd(steps, PEAK, decay="1-sqrt"),
+    COSINE: lambda steps: cosine(steps, PEAK, warmup=0.1),
+    DROP: lambda steps: step(steps, PEAK, drops=(0.5,)),
+    CONSTANT: lambda steps: constant(steps, PEAK),
 }
+DROP_NOISE = DROP.claim("noise", "Var_noise is that of the last rate, whatever T")
+BIAS = ANY.claim("bias", "the bias is a function of the sum of the rates")
+FEEDBACK = SINGLE_SAMPLES.claim("feedback", "noise feeds on noise, B_eff fails")
 
 
 class Horizon(NamedTuple):
     """The exponent of Var_noise for a decay, its horizon and one that must fit worse."""
 
-    shape: str
+    name: str
+    shape: Departure
     a: float
     exponent: float
     against: str
     rival: str | None
     settled: int  # steps at which the exponent has settled
 
+    @property
+    def claim(self) -> Claim:
+        """What Var_noise does with the number of steps."""
+        falls = f"the horizon of Var_noise is {self.against}"
+        return self.shape.claim(self.name, falls if self.exponent else "Var_noise does not fall")
+
 
 HORIZONS = (
-    Horizon("exponential decay", 2.0, -0.5, "T/log T", "T", 10**6),
-    Horizon("linear decay", 2.0, -0.5, "T/log^2 T", "T/log T", 10**5),
-    Horizon("linear decay", 4.0, -0.5, "T", "T/log T", 10**6),
-    Horizon("1-sqrt decay", 4.0, -0.5, "T", "T/log T", 10**5),
-    Horizon("cosine decay", 1.4, 1.0 / 1.4 - 1.0, "T", "T/log T", 10**6),
-    Horizon("constant rate", 2.0, 0.0, "T", None, 10**5),
+    Horizon("horizon", EXPONENTIAL, 2.0, -0.5, "T/log T", "T", 10**6),
+    Horizon("horizon", LINEAR, 2.0, -0.5, "T/log^2 T", "T/log T", 10**5),
+    Horizon("horizon-steep", LINEAR, 4.0, -0.5, "T", "T/log T", 10**6),
+    Horizon("horizon-steep", ONE_MINUS_SQRT, 4.0, -0.5, "T", "T/log T", 10**5),
+    Horizon("horizon", COSINE, 1.4, 1.0 / 1.4 - 1.0, "T", "T/log T", 10**6),
+    Horizon("noise", CONSTANT, 2.0, 0.0, "T", None, 10**5),
 )
 
 
@@ -91,7 +118,7 @@ def noise_left(problem: Problem, rates: FloatArray) -> float:
     return float(np.asarray(risk.variance_noise))
 
 
-def horizon_check(row: Horizon, longest: int) -> Check[Any]:
+def horizon_checks(row: Horizon, longest: int) -> list[Check[Any]]:
     """The exponent of Var_noise in the horizon for one decay."""
     problem = Problem.power_law_nodes(row.a, 1.5, math.inf, nodes=200)
     steps = horizons(longest)
@@ -100,32 +127,24 @@ def horizon_check(row: Horizon, longest: int) -> Check[Any]:
     wrong = wrong_exponents(law)
     if row.exponent != 1.0 / row.a - 1.0:
         wrong["the exponent of WSD"] = Exponent(1.0 / row.a - 1.0, "T/log T", 0.02)
-    falls = f"the horizon of Var_noise is {row.against}"
-    return Check(
-        f"outside: {row.shape}: {falls if row.exponent else 'Var_noise does not fall'}",
-        WHERE,
-        f"a = {row.a:g}, T to {longest:g}",
-        horizon_curve(steps, noise, "Var_noise"),
-        law,
-        wrong,
-    )
-
-
-def horizon_checks(rows: Sequence[Horizon], longest: int) -> list[Check[Any]]:
-    """A check a row."""
-    return [horizon_check(row, longest) for row in rows]
+    return [
+        Check(
+            row.claim,
+            f"a = {row.a:g}, T to {longest:g}",
+            horizon_curve(steps, noise, "Var_noise"),
+            law,
+            wrong,
+        )
+    ]
 
 
 def drop_check(longest: int) -> Check[Any]:
     """A drop to a lower rate: the noise of that rate, which does not fall with T."""
     problem = Problem.power_law_nodes(4.0, 1.5, math.inf, nodes=200)
     peak, last = (noise_left(problem, constant(longest, rate)) for rate in (PEAK, 0.1 * PEAK))
-    found, decayed = (
-        noise_left(problem, SHAPES[s](longest)) for s in ("one drop by 10", "exponential decay")
-    )
+    found, decayed = (noise_left(problem, SHAPES[s](longest)) for s in (DROP, EXPONENTIAL))
     return Check(
-        "outside: one drop by 10: Var_noise is that of the last rate, whatever T",
-        WHERE,
+        DROP_NOISE,
         f"a = 4, T = {longest:g}",
         Estimate(found / last, "Var_noise over that of the last rate throughout"),
         Value(1.0, 0.03),
@@ -145,8 +164,7 @@ def bias_check(longest: int) -> Check[Any]:
         "(gamma T)^((1-b)/a)": np.array([(PEAK * g.size) ** power for g in runs]),
     }
     return Check(
-        "outside: any decay: the bias is a function of the sum of the rates",
-        WHERE,
+        BIAS,
         f"a = 2, b = 1.5, {len(SHAPES)} decays, T = {longest // 100:g} and {longest // 10:g}",
         Collapse(np.array(bias, dtype=np.float64), summaries, "bias"),
         Proportional("A_T^((1-b)/a)", 0.01),
@@ -169,11 +187,15 @@ def family_collapse(
     return Collapse(variance, summaries, "Var")
 
 
-def batch_check(shape: str, scale: float) -> Check[Any]:
+def batch_claim(shape: Departure) -> Claim:
+    """On the four families of schedules."""
+    return shape.claim("effective-batch", "Var follows B_eff")
+
+
+def batch_check(shape: Departure, scale: float) -> Check[Any]:
     """B_eff across the four families under one decay."""
     return Check(
-        f"outside: {shape}: Var follows B_eff",
-        WHERE,
+        batch_claim(shape),
         f"a = 2, b = 1.5, T = 4096, peak {scale * PEAK:g}",
         _families_of(shape, scale),
         Proportional("1/B_eff", 0.06),
@@ -183,10 +205,9 @@ def batch_check(shape: str, scale: float) -> Check[Any]:
 
 def feedback_check() -> Check[Any]:
     """Where the families end on single samples at the peak rate, B_eff is not enough."""
-    deviations = _families_of("constant rate", 1.0).deviations("1/B_eff")
+    deviations = _families_of(CONSTANT, 1.0).deviations("1/B_eff")
     return Check(
-        "outside: constant rate, single samples at its end: noise feeds on noise, B_eff fails",
-        WHERE,
+        FEEDBACK,
         f"a = 2, b = 1.5, T = 4096, peak {PEAK:g}",
         Estimate(float(np.abs(deviations).max()), "largest deviation from Var ~ 1/B_eff"),
         Value(0.2, side="at_least"),
@@ -194,7 +215,7 @@ def feedback_check() -> Check[Any]:
     )
 
 
-def _families_of(shape: str, scale: float) -> Collapse:
+def _families_of(shape: Departure, scale: float) -> Collapse:
     problem = Problem.power_law_nodes(2.0, 1.5, math.inf, nodes=200)
     rates = scale * SHAPES[shape](4096)
     return family_collapse(problem, rates, {"1/B_eff": influence(problem, rates)})
@@ -203,12 +224,22 @@ def _families_of(shape: str, scale: float) -> Collapse:
 def tasks(longest: int) -> list[Task]:
     """One a decay and exponent, the bias, and B_eff for every decay."""
     settled = [row for row in HORIZONS if row.settled <= longest]
-    peak = [(shape, 1.0) for shape in SHAPES if shape != "constant rate"]
+    scales = {shape: 0.1 if shape == CONSTANT else 1.0 for shape in SHAPES}
     return [
-        *(partial(horizon_checks, [row], longest) for row in settled),
-        lambda: [drop_check(longest), bias_check(longest)],
-        lambda: [
-            *(batch_check(*setting) for setting in (*peak, ("constant rate", 0.1))),
-            feedback_check(),
-        ],
+        *(
+            Task(
+                task_name(f"horizon {row.shape.id}", a=row.a),
+                (row.claim,),
+                partial(horizon_checks, row, longest),
+            )
+            for row in settled
+        ),
+        Task(
+            "drop and bias", (DROP_NOISE, BIAS), lambda: [drop_check(longest), bias_check(longest)]
+        ),
+        Task(
+            "effective batch of decays",
+            (*map(batch_claim, SHAPES), FEEDBACK),
+            lambda: [*(batch_check(*pair) for pair in scales.items()), feedback_check()],
+        ),
     ]

@@ -8,7 +8,6 @@ the deterministic equivalent of the Gaussian sketch.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import pairwise
@@ -18,9 +17,18 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.evidence.claims import ensembles
-from batchlaw.evidence.claims.claim import Check, Curve, Estimate, Exponent, Value, wrong_exponents
+from batchlaw.evidence.claims.claim import (
+    Check,
+    Claim,
+    Curve,
+    Estimate,
+    Exponent,
+    Task,
+    Value,
+    wrong_exponents,
+)
 from batchlaw.evidence.claims.ensembles import Ensemble
-from batchlaw.evidence.claims.settings import Task
+from batchlaw.evidence.claims.outside.departure import Departure
 from batchlaw.model.nodes import power_sum_after
 from batchlaw.model.power_law import power_law
 from batchlaw.model.problem import Problem
@@ -29,15 +37,27 @@ A = 2.0
 # Where M^(1-b) falls slower and faster than the chance 1/M that two head coordinates collide.
 SLOW, FAST = 1.5, 2.5
 SEED = 21
-WHERE = "outside section 2, Gaussian sketch"
+# How Approx over the Gaussian sketch's grows for the larger b.
+FLAT, COUNT_GROWTH = 0.0, 0.5
+
+
+def _sketch(id_: str, name: str) -> Departure:
+    return Departure(id_, name, "outside section 2, Gaussian sketch")
+
+
+COUNT = _sketch("count-sketch", "count sketch")
+EMPTY = _sketch("nearly-empty-sketch", "sketch of density 1/sqrt(d)")
+EMPTY_LEVEL = EMPTY.claim("level", "Approx keeps what columns without entries lose")
 
 
 @dataclass(frozen=True)
-class Plan:
+class SketchPlan:
     """How large, how many, and what to expect of an ensemble.
 
     Attributes
     ----------
+    departure
+        From the paper's Gaussian sketch.
     sizes
         log2 of the smallest and the largest M, quick and full.
     draws
@@ -47,29 +67,98 @@ class Plan:
         least, for the two b.
     """
 
+    departure: Departure
     ensemble: Ensemble
     sizes: tuple[tuple[int, int], tuple[int, int]]
     draws: tuple[int, int]
     least: tuple[float, float] | None = None
 
 
-PLANS: Mapping[str, Plan] = {
-    "Gaussian sketch": Plan(ensembles.gaussian, ((3, 7), (4, 8)), (20, 16)),
-    "Rademacher sketch": Plan(ensembles.rademacher, ((3, 7), (4, 8)), (20, 16)),
-    "sketch with two thirds zeros": Plan(ensembles.thinned(1 / 3), ((3, 7), (4, 8)), (20, 16)),
-    "three signs a column": Plan(ensembles.column_sparse(3), ((3, 7), (4, 8)), (24, 48)),
-    "shuffled Hadamard sketch": Plan(ensembles.shuffled_hadamard, ((3, 7), (5, 9)), (20, 20)),
-    "Hadamard sketch": Plan(ensembles.hadamard, ((5, 8), (6, 9)), (40, 40), (1.1, 1.4)),
-}
+PLANS = (
+    SketchPlan(
+        _sketch("gaussian-sketch", "Gaussian sketch"),
+        ensembles.gaussian,
+        ((3, 7), (4, 8)),
+        (20, 16),
+    ),
+    SketchPlan(
+        _sketch("rademacher-sketch", "Rademacher sketch"),
+        ensembles.rademacher,
+        ((3, 7), (4, 8)),
+        (20, 16),
+    ),
+    SketchPlan(
+        _sketch("thinned-sketch", "sketch with two thirds zeros"),
+        ensembles.thinned(1 / 3),
+        ((3, 7), (4, 8)),
+        (20, 16),
+    ),
+    SketchPlan(
+        _sketch("three-sign-sketch", "three signs a column"),
+        ensembles.column_sparse(3),
+        ((3, 7), (4, 8)),
+        (24, 48),
+    ),
+    SketchPlan(
+        _sketch("shuffled-hadamard-sketch", "shuffled Hadamard sketch"),
+        ensembles.shuffled_hadamard,
+        ((3, 7), (5, 9)),
+        (20, 20),
+    ),
+    SketchPlan(
+        _sketch("hadamard-sketch", "Hadamard sketch"),
+        ensembles.hadamard,
+        ((5, 8), (6, 9)),
+        (40, 40),
+        (1.1, 1.4),
+    ),
+)
 
 
 def tasks(quick: bool) -> list[Task]:
     """One an ensemble; the count sketch and the nearly empty sketch apart."""
+    count = (ratio_claim(COUNT, COUNT_GROWTH), level_claim(COUNT, above=True))
     return [
-        *(partial(ensemble_checks, name, quick) for name in PLANS),
-        partial(count_checks, quick),
-        partial(empty_checks, quick),
+        *(
+            Task(plan.departure.id, ensemble_claims(plan), partial(ensemble_checks, plan, quick))
+            for plan in PLANS
+        ),
+        Task(COUNT.id, count, partial(count_checks, quick)),
+        Task(EMPTY.id, (EMPTY_LEVEL,), partial(empty_checks, quick)),
     ]
+
+
+def ensemble_claims(plan: SketchPlan) -> tuple[Claim, ...]:
+    """What is measured of every ensemble."""
+    sketch = plan.departure
+    return (
+        exponent_claim(sketch),
+        ratio_claim(sketch, FLAT),
+        level_claim(sketch, above=plan.least is not None),
+        spectrum_claim(sketch),
+    )
+
+
+def exponent_claim(sketch: Departure) -> Claim:
+    """On Approx for the smaller b."""
+    return sketch.claim("exponent", "the exponent of Approx survives")
+
+
+def ratio_claim(sketch: Departure, exponent: float) -> Claim:
+    """On Approx for the larger b."""
+    words = f"M^{exponent:g}" if exponent else "no power of M"
+    return sketch.claim("ratio", f"Approx over the Gaussian sketch's is {words}")
+
+
+def level_claim(sketch: Departure, *, above: bool) -> Claim:
+    """On the level of Approx."""
+    where = "above" if above else "at"
+    return sketch.claim("level", f"Approx is {where} the Gaussian sketch's level")
+
+
+def spectrum_claim(sketch: Departure) -> Claim:
+    """On the eigenvalues of Sigma."""
+    return sketch.claim("spectrum", "the exponent of the spectrum survives")
 
 
 def sketch_sizes(low: int, high: int) -> IntArray:
@@ -118,9 +207,8 @@ def _gaussian_level(b: float, rows: int) -> float:
     return Problem.power_law_nodes(A, b, rows, kind="sketch", nodes=16).approximation
 
 
-def ensemble_checks(name: str, quick: bool) -> list[Check[Any]]:
+def ensemble_checks(plan: SketchPlan, quick: bool) -> list[Check[Any]]:
     """Exponent and level of Approx, and the exponent of the spectrum."""
-    plan = PLANS[name]
     size = 0 if quick else 1
     sizes = sketch_sizes(*plan.sizes[size])
     dim = max(2**12 if quick else 2**15, int(8 * sizes[-1]))
@@ -128,60 +216,57 @@ def ensemble_checks(name: str, quick: bool) -> list[Check[Any]]:
     found, spectra = draws_of(plan.ensemble, sizes, dim, draws)
     case = f"a = 2, M = {sizes[0]} to {sizes[-1]}, d = {dim}, {draws} draws"
     ratios = [f / gaussian_levels(b, sizes) for f, b in zip(found, (SLOW, FAST), strict=True)]
+    sketch = plan.departure
     return [
-        exponent_check(name, f"b = {SLOW}, {case}", sizes, found[0]),
-        ratio_check(name, f"b = {FAST}, {case}", sizes, ratios[1], Exponent(0.0, "M", 0.1)),
+        exponent_check(sketch, f"b = {SLOW}, {case}", sizes, found[0]),
+        ratio_check(sketch, f"b = {FAST}, {case}", sizes, ratios[1], FLAT),
         *(
-            level_check(name, f"b = {b}, {case}", ratios[k], plan.least and plan.least[k], near)
+            level_check(sketch, f"b = {b}, {case}", ratios[k], plan.least and plan.least[k], near)
             for k, (b, near) in enumerate(((SLOW, 0.02), (FAST, 0.06)))
         ),
-        spectrum_check(name, f"j = 4 to {sizes[-1] // 4}, {case}", spectra),
+        spectrum_check(sketch, f"j = 4 to {sizes[-1] // 4}, {case}", spectra),
     ]
 
 
-def exponent_check(name: str, case: str, sizes: IntArray, found: FloatArray) -> Check[Any]:
+def exponent_check(sketch: Departure, case: str, sizes: IntArray, found: FloatArray) -> Check[Any]:
     """Approx ~ M^(1-b)."""
     law = Exponent(1.0 - SLOW, "M", 0.03)
     evidence = Curve({"M": sizes.astype(np.float64)}, found, "Approx", _width(sizes))
-    claim = f"outside: {name}: the exponent of Approx survives"
-    return Check(claim, WHERE, case, evidence, law, wrong_exponents(law))
+    return Check(exponent_claim(sketch), case, evidence, law, wrong_exponents(law))
 
 
 def ratio_check(
-    name: str, case: str, sizes: IntArray, ratios: FloatArray, law: Exponent
+    sketch: Departure, case: str, sizes: IntArray, ratios: FloatArray, exponent: float
 ) -> Check[Any]:
     """Approx over the Gaussian sketch's, whose own exponent settles slowly for b near a + 1."""
     evidence = Curve({"M": sizes.astype(np.float64)}, ratios, "Approx ratio", _width(sizes))
-    other = 0.5 - law.value
-    words = "no power of M" if law.value == 0.0 else f"M^{law.value:g}"
+    other = 0.5 - exponent
     return Check(
-        f"outside: {name}: Approx over the Gaussian sketch's is {words}",
-        WHERE,
+        ratio_claim(sketch, exponent),
         case,
         evidence,
-        law,
+        Exponent(exponent, "M", 0.1),
         {f"M^{other:g}": Exponent(other, "M", 0.1), f"M^{-0.5:g}": Exponent(-0.5, "M", 0.1)},
     )
 
 
 def level_check(
-    name: str, case: str, ratios: FloatArray, least: float | None, near: float
+    sketch: Departure, case: str, ratios: FloatArray, least: float | None, near: float
 ) -> Check[Any]:
     """Level of Approx against the Gaussian sketch's, over the four largest sizes."""
     level = ratios[:, -4:].mean(axis=1)
     error = float(level.std(ddof=1) / math.sqrt(level.size))
     evidence = Estimate(float(level.mean()), "Approx over the Gaussian sketch's", error)
     gaussian = Value(1.0, near)
+    claim = level_claim(sketch, above=least is not None)
     if least is None:
-        claim = f"outside: {name}: Approx is at the Gaussian sketch's level"
         wrong = {f"{5.0 * near:.0%} more": Value(1.0 + 5.0 * near, near)}
-        return Check(claim, WHERE, case, evidence, gaussian, wrong)
-    claim = f"outside: {name}: Approx is above the Gaussian sketch's level"
+        return Check(claim, case, evidence, gaussian, wrong)
     law = Value(least, side="at_least")
-    return Check(claim, WHERE, case, evidence, law, {"the Gaussian level": gaussian})
+    return Check(claim, case, evidence, law, {"the Gaussian level": gaussian})
 
 
-def spectrum_check(name: str, case: str, spectra: FloatArray) -> Check[Any]:
+def spectrum_check(sketch: Departure, case: str, spectra: FloatArray) -> Check[Any]:
     """mu_j ~ j^-a from j = 4 to M/4, in half octaves of geometric means."""
     edges = np.round(2.0 ** np.arange(2.0, math.log2(spectra.shape[1] / 4) + 0.1, 0.5)).astype(int)
     j = np.log(np.arange(1, spectra.shape[1] + 1))
@@ -190,8 +275,7 @@ def spectrum_check(name: str, case: str, spectra: FloatArray) -> Check[Any]:
     means = np.exp([np.log(spectra[:, cell]).mean(axis=1) for cell in cells]).T
     law = Exponent(-A, "j", 0.05)
     evidence = Curve({"j": centres}, means, "mu_j", math.log(centres[-1] / centres[0]))
-    claim = f"outside: {name}: the exponent of the spectrum survives"
-    return Check(claim, WHERE, case, evidence, law, wrong_exponents(law))
+    return Check(spectrum_claim(sketch), case, evidence, law, wrong_exponents(law))
 
 
 def count_checks(quick: bool) -> list[Check[Any]]:
@@ -204,8 +288,8 @@ def count_checks(quick: bool) -> list[Check[Any]]:
     slow, fast = (f / gaussian_levels(b, sizes) for f, b in zip(found, (SLOW, FAST), strict=True))
     case = f"a = 2, M = {sizes[0]} to {sizes[-1]}, d = {dim}, {draws} draws"
     return [
-        ratio_check("count sketch", f"b = {FAST}, {case}", sizes, fast, Exponent(0.5, "M", 0.1)),
-        level_check("count sketch", f"b = {SLOW}, {case}", slow, 1.2, 0.02),
+        ratio_check(COUNT, f"b = {FAST}, {case}", sizes, fast, COUNT_GROWTH),
+        level_check(COUNT, f"b = {SLOW}, {case}", slow, 1.2, 0.02),
     ]
 
 
@@ -237,8 +321,7 @@ def empty_checks(quick: bool) -> list[Check[Any]]:
     gaussian = float(gaussian_levels(SLOW, np.array([rows]))[0])
     return [
         Check(
-            "outside: sketch of density 1/sqrt(d): Approx keeps what columns without entries lose",
-            WHERE,
+            EMPTY_LEVEL,
             f"a = 2, b = {SLOW}, M = {rows}, d = {dim}, {draws} draws",
             Estimate(float(values.mean()), "Approx", error, detail=f"lost {lost:.4f}"),
             Value(lost, side="at_least"),
