@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUTPUT ?= results/paper
 
-.PHONY: help setup reproduce explore test browser lint docs bench clean
+.PHONY: help setup reproduce explore check test browser lint docs bench clean
 
 help:  ## list these commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -38,6 +38,14 @@ reproduce: .venv/.base  ## the paper's four experiments at full size (OUTPUT=res
 
 explore: .venv/.explore  ## the page on which all of it can be seen, on this machine
 	$(BIN)/python -m batchlaw explore
+
+# Types are checked beside the tests; the exit code is that of whichever fails.
+check: .venv/.dev  ## style, types and the tests of the mathematics: within a minute
+	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	@$(BIN)/mypy & types=$$!; \
+	$(BIN)/python -m pytest -m "not slow and not process and not browser and not torch" \
+	  --durations=5 --durations-min=2; tests=$$?; \
+	wait $$types && exit $$tests
 
 test: .venv/.dev browser  ## all tests
 	$(BIN)/python -m pytest
