@@ -13,10 +13,10 @@ pytestmark = pytest.mark.torch
 
 
 def _public():
-    """Every public name with its object; the version is no object to document."""
-    for module in (bl, torch_support):
+    """Every public class and function by its name; the page has words for public data."""
+    for module in (bl, torch_support, bl.trainers):
         for name in module.__all__:
-            if name != "__version__":
+            if callable(getattr(module, name)):
                 yield f"{module.__name__}.{name}", getattr(module, name)
 
 

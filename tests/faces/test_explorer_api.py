@@ -180,7 +180,7 @@ def test_every_export_can_be_downloaded(client, format_):
     assert reply.status_code == 200, reply.text
     assert "attachment" in reply.headers["content-disposition"]
     options = {"spectrum": PAPER, "stages": 3, "multiple_of": 8}
-    plan = bl.plan(bl.wsd(64, 0.05), 1024, factor=TRAINERS[format_].factor, **options)
+    plan = bl.plan(bl.wsd(64, 0.05), 1024, batch_factor=TRAINERS[format_].batch_factor, **options)
     written = export(plan, format_, **layout)
     if format_ == "json":
         assert Plan.from_json(reply.text).stages == plan.stages

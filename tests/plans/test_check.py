@@ -239,7 +239,7 @@ def test_warnings_alone_exit_with_0(files, capsys, tmp_path):
         ("none.json", "none.json must be a readable plan: No such file or directory"),
         ("{rates}", "must be JSON"),
         ("{plan} --sequence-length 32", "must be the plan's 64, got 32"),
-        ("{plan} --train-samples 9 --train-tokens 640", "640 tokens are 10 samples of 64"),
+        ("{plan} --train-samples 9 --train-tokens 640", "10 samples of 64"),
         ("{plan} --exponent 2", "must be given together with"),
         ("{plan} --micro-batch 1.5", "it must be a whole number, got '1.5'"),
         ("{plan} --counts epochs", "epochs"),

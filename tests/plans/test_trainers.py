@@ -19,7 +19,7 @@ def write(plan, layout):
 
 bl.trainers.register(
     bl.trainers.Trainer("shouter", "Shouter 3000", "shouts", write, "shout.txt", "text/shout",
-                        needs=("data_parallel",), factor=3)
+                        needs=("data_parallel",), batch_factor=3)
 )
 """
 
@@ -39,6 +39,7 @@ def shouter():
     del bl.trainers.TRAINERS["shouter"]
 
 
+@pytest.mark.process
 def test_a_registered_trainer_is_in_the_help_and_prints_its_export():
     run = (
         "from batchlaw.faces.cli import main\n"

@@ -95,10 +95,10 @@ def plan_file(setting: Setting, format_: str, layout: dict[str, int | None]) -> 
 def _trainer_file(setting: Setting, trainer: Trainer, layout: dict[str, int | None]) -> File:
     solved = solve(setting)
     plan, notes = solved.plan, []
-    if trainer.factor is not None:
-        plan = staged_plan(setting, solved.problem, solved.gamma, factor=trainer.factor)
+    if trainer.batch_factor is not None:
+        plan = staged_plan(setting, solved.problem, solved.gamma, factor=trainer.batch_factor)
         notes.append(
-            f"batches are moved to powers of {trainer.factor}; {plan.samples} of "
+            f"batches are moved to powers of {trainer.batch_factor}; {plan.samples} of "
             f"{setting.budget} are spent"
         )
     written = export(plan, trainer.name, **layout)

@@ -13,12 +13,12 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import read_schedule
 from batchlaw._base.version import __version__
-from batchlaw.faces.cli.inputs import EXPONENTS, Whole
+from batchlaw.faces.cli.inputs import Whole
 from batchlaw.influences.weights import influence_proxy
+from batchlaw.model.spectrum import EXPONENTS, PowerLaw
 from batchlaw.plans.check import Finding
 from batchlaw.plans.check import check as find_mistakes
 from batchlaw.plans.plan import Plan
-from batchlaw.plans.planner import USUAL
 from batchlaw.plans.trainer_settings import TrainerSettings
 
 
@@ -144,13 +144,13 @@ def check(
 
 def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
     """The power law that a plan was made for: the middle of its exponents, and its trace."""
-    given = plan.inputs.get("exponent", None)
     problem = plan.inputs.get("problem", {})
     if "scale" not in plan.inputs or not isinstance(problem, dict) or problem.get("problem"):
         return None, None
-    low, _, high = (given or EXPONENTS).partition(":")
-    scale = plan.inputs["scale"] or USUAL / float(plan.rates.max())
-    return (float(low) + float(high or low)) / 2.0, scale
+    given = plan.inputs.get("exponent")
+    exponents = EXPONENTS if given is None else [float(each) for each in given.split(":")]
+    middle = (exponents[0] + exponents[-1]) / 2.0
+    return middle, PowerLaw(middle, plan.inputs["scale"]).trace(float(plan.rates.max()))
 
 
 def _read_plan(path: Path) -> Plan:

@@ -49,7 +49,9 @@ ARGUMENTS = (
 
 FORMAT_HELP = f"Print this instead of the table: {', '.join(TRAINERS)}."
 _FACTORS = [
-    f"{each.factor} for the format {name}" for name, each in TRAINERS.items() if each.factor
+    f"{each.batch_factor} for the format {name}"
+    for name, each in TRAINERS.items()
+    if each.batch_factor
 ]
 FACTOR_HELP = f"Stages differ by powers of this; {', '.join(_FACTORS)}."
 
@@ -127,7 +129,7 @@ def plan(
     """
     if format_ is not None:
         checks.choice("format", format_, TRAINERS)
-        factor = TRAINERS[format_].factor if factor is None else factor
+        factor = TRAINERS[format_].batch_factor if factor is None else factor
     gamma = rates.build()
     spectrum = _spectrum(problem, exponent, scale)
     if budget is None and tokens is None:

@@ -6,9 +6,9 @@ The rules of each are facts of the versions that its file names.
 """
 
 from batchlaw.plans.trainers.accumulation import ACCUMULATION
+from batchlaw.plans.trainers.json_file import JSON
 from batchlaw.plans.trainers.megatron import MEGATRON
 from batchlaw.plans.trainers.olmo import OLMO
-from batchlaw.plans.trainers.plan_json import JSON
 from batchlaw.plans.trainers.pytorch_table import PYTORCH
 from batchlaw.plans.trainers.rates import Match
 from batchlaw.plans.trainers.registry import TRAINERS, export, register

@@ -123,5 +123,5 @@ OLMO = Trainer(
     write=write,
     file_name="plan-olmo.txt",
     needs=("sequence_length",),
-    factor=2,
+    batch_factor=2,
 )

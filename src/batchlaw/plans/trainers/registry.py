@@ -71,7 +71,7 @@ def table_rows() -> list[str]:
 def _cells(trainer: Trainer) -> tuple[str, ...]:
     """Name, title, what is written, what must be given, and how the batch may change."""
     options = ", ".join(f"`--{name.replace('_', '-')}`" for name in trainer.needs)
-    changes = "freely" if trainer.factor is None else f"by powers of {trainer.factor}"
+    changes = "freely" if trainer.batch_factor is None else f"by powers of {trainer.batch_factor}"
     return f"`{trainer.name}`", trainer.title, trainer.summary, options or "nothing", changes
 
 

@@ -93,7 +93,7 @@ class Trainer:
         Of the export as a file.
     needs
         Fields of ``Layout`` that must be given.
-    factor
+    batch_factor
         Where the batch can change by whole factors only: plan with powers of this one.
     """
 
@@ -104,7 +104,7 @@ class Trainer:
     file_name: str
     media_type: str = "text/plain"
     needs: tuple[str, ...] = ()
-    factor: int | None = None
+    batch_factor: int | None = None
 
     def __post_init__(self) -> None:
         known = [each.name for each in fields(Layout)]
