@@ -57,3 +57,19 @@ def refuse_unused(given: Mapping[str, Any], names: Iterable[str], case: str) -> 
     for name in names:
         if given.get(name) not in (None, False):
             raise InputError(name, f"has no use with {case}")
+
+
+def phase_ends(name: str, text: str) -> tuple[float | int, ...]:
+    """The phase ends that a text holds: "0.5,0.75" are shares of the steps, "300,450" steps."""
+    return tuple(phase_end(name, part) for part in text.split(","))
+
+
+def phase_end(name: str, text: str) -> float | int:
+    """ "51" is a step, "0.1" a share of the steps."""
+    try:
+        return int(text)
+    except ValueError:
+        try:
+            return float(text)
+        except ValueError:
+            raise InputError(name, "must be a share of the steps or a step", repr(text)) from None

@@ -23,6 +23,8 @@ PROBLEMS = (*DRAWN, *KINDS)
 # Schedules that have a name.
 BATCHES = (*FAMILIES, *METHODS)
 EXACT, SIMULATED = SOLVERS = ("exact", "simulated")
+# Arguments of the library that a word has another name for.
+FIELDS = {"peak": "gamma", "sketch": "m", "dim": "d", "kind": "problem"}
 # What is taken where nothing is said.
 DEFAULTS: dict[str, Any] = {
     "problem": "paper",

@@ -14,7 +14,15 @@ from typing import Any
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw._base.words import CHOICE, PHASE_END, PHASE_ENDS, REAL, Word, refuse_unused
+from batchlaw._base.words import (
+    CHOICE,
+    PHASE_END,
+    PHASE_ENDS,
+    REAL,
+    Word,
+    phase_ends,
+    refuse_unused,
+)
 from batchlaw.schedule import rates
 
 Make = Callable[..., FloatArray]
@@ -65,6 +73,9 @@ def rates_by_name(name: str, steps: int, peak: float, parameters: Mapping[str, A
     for key in given:
         if key not in RATE_PARAMETERS:
             raise InputError(key, "is no parameter of a schedule")
+    for key, value in given.items():
+        if RATE_PARAMETERS[key].kind == PHASE_ENDS and isinstance(value, str):
+            given[key] = phase_ends(key, value)
     return schedule.make(steps, peak, **given)
 
 
@@ -89,7 +100,9 @@ def parameter_help(word: Word) -> str:
 
 
 def _shown(value: Any) -> str:
-    return ",".join(f"{x:g}" for x in value) if isinstance(value, tuple) else f"{value}"
+    if isinstance(value, tuple):
+        return ",".join(map(_shown, value))
+    return f"{value:g}" if isinstance(value, float) else f"{value}"
 
 
 register(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw.evidence.sweep.design import Design
 from batchlaw.evidence.sweep.tidy import STATUS, records, unit
 from batchlaw.jobs.store import DONE, Store
@@ -58,17 +59,19 @@ def curves(
     """
     found = [row for row in records(store, design.cells()) if row[STATUS] == DONE]
     if not found:
-        raise ValueError("there is nothing to draw: no cell has a result")
+        raise InputError(
+            "store", "is nothing to draw", hint="no cell has a result", subject="there"
+        )
     names = tuple(dict.fromkeys(name for row in found for name in row))
-    for label, name in (("x", x), ("y", y), ("--by", by)):
+    for label, name in (("x", x), ("y", y), ("by", by)):
         if name is not None:
             checks.choice(label, name, names)
     for name, text in (where or {}).items():
-        checks.choice("--where", name, names)
+        checks.choice("where", name, names)
         found = _kept(found, name, text)
     numbers = [row for row in found if _number(row.get(x)) and _number(row.get(y))]
     if not numbers:
-        raise ValueError(f"{x} and {y} must be numbers in the same cells")
+        raise InputError("x", "must be numbers in the same cells", subject=f"{x} and {y}")
     # Of a random design, or against a result, no two points share the other parameters.
     joined = design.on_grid and x in design.axes
     others = [name for name in design.axes if name not in (x, by)] if joined else []
@@ -77,10 +80,12 @@ def curves(
         group = (row.get(by) if by else "", *(row.get(name) for name in others))
         groups.setdefault(group, []).append(row)
     if len(groups) > MOST:
-        raise ValueError(f"at most {MOST} lines can be drawn, this would be {len(groups)}")
+        raise InputError(
+            "by", f"can be drawn, this would be {len(groups)}", subject=f"at most {MOST} lines"
+        )
     colours = len({group[0] for group in groups})
     if colours > COLOURS:
-        raise ValueError(f"--by must have at most {COLOURS} values, {by} has {colours}")
+        raise InputError("by", f"must have at most {COLOURS} values, {by} has {colours}")
     told = [name for name in others if len({row.get(name) for row in numbers}) > 1]
     lines = [
         _line(_said(group[0]), _together((name, rows[0].get(name)) for name in told), rows, x, y)
@@ -94,7 +99,9 @@ def _kept(rows: list[dict[str, Any]], name: str, text: str) -> list[dict[str, An
     kept = [row for row in rows if _is(row.get(name), text)]
     if not kept:
         there = ", ".join(dict.fromkeys(_said(row.get(name)) for row in rows))
-        raise ValueError(f"--where {name} must be one of {there}, got {text!r}")
+        raise InputError(
+            "where", f"must be one of {there}", repr(text), subject=f"{arg('where')} {name}"
+        )
     return kept
 
 

@@ -6,15 +6,18 @@ import itertools
 import math
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any
 
 import numpy as np
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw.evidence.sweep.cell import CHOICES, DRAWS, prepare
+from batchlaw._base.errors import InputError
+from batchlaw._base.words import CHOICE, COUNT, FLAG, PHASE_END, PHASE_ENDS, TEXT, Word
+from batchlaw.design.vocabulary import FIELDS, SECTIONS
+from batchlaw.evidence.sweep.cell import prepare
 
 GRID, RANDOM, SOBOL = DESIGNS = ("grid", "random", "sobol")
 # Rises when the same file would mean other cells.
@@ -106,11 +109,13 @@ def read_design(path: Path) -> Design:
         design = parse_design(path.read_text("utf-8"))
         _check_kinds(design)
     except OSError as error:
-        raise ValueError(f"{path} must be a readable file: {error.strerror}") from None
+        raise InputError(
+            "grid", "must be a readable file", hint=str(error.strerror), subject=str(path)
+        ) from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path} must be a TOML file of text") from None
-    except ValueError as error:
-        raise ValueError(f"{path}: {str(error).replace('--', '')}") from None
+        raise InputError("grid", "must be a TOML file of text", subject=str(path)) from None
+    except InputError as error:
+        raise error.renamed(key_of).within(path) from None
     return design
 
 
@@ -119,8 +124,17 @@ def parse_design(text: str) -> Design:
     try:
         sections = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"it must be TOML: {error}") from None
+        raise InputError("grid", "must be TOML", hint=str(error), subject="it") from None
     return _design(sections, text)
+
+
+def key_of(field: str) -> str:
+    """The key of a file that stands for an argument of the library."""
+    name = FIELDS.get(field, field)
+    for section, words in SECTIONS.items():
+        if name in (word.name for word in words()):
+            return f"{section}.{'kind' if name == section else name}"
+    return field
 
 
 def _design(sections: dict[str, Any], text: str) -> Design:
@@ -128,56 +142,60 @@ def _design(sections: dict[str, Any], text: str) -> Design:
     kind = checks.choice("design.kind", plan.get("kind", GRID), DESIGNS)
     given = {
         name: (section, value)
-        for section in CHOICES
+        for section in SECTIONS
         for name, value in _renamed(sections, section).items()
     }
     for section in sections:
-        checks.choice("section", section, ("design", *CHOICES))
+        checks.choice("section", section, ("design", *SECTIONS))
     axes: dict[str, Axis] = {}
     fixed: dict[str, Any] = {}
     for name, (section, value) in given.items():
         label = f"{section}.{'kind' if name == section else name}"
-        hint = parameters(section)[name]
+        word = parameters(section)[name]
         if isinstance(value, list):
             if not value:
-                raise ValueError(f"{label} must have at least one value, got none")
-            values = tuple(_value(label, each, hint) for each in value)
+                raise InputError(label, "must have at least one value", "none")
+            values = tuple(_value(label, each, word) for each in value)
             # By type too: a warmup of 1 is a step, of 1.0 a share.
             if len({(type(each), each) for each in values}) < len(values):
-                raise ValueError(f"{label} must not have the same value twice")
+                raise InputError(label, "must not have the same value twice")
             axes[name] = Values(values)
         elif isinstance(value, dict):
-            axes[name] = _range(label, value, hint, kind)
+            axes[name] = _range(label, value, word, kind)
         else:
-            fixed[name] = _value(label, value, hint)
+            fixed[name] = _value(label, value, word)
     if kind == GRID:
         for name in ("count", "seed"):
             if name in plan:
-                raise ValueError(f"a grid has no use for design.{name}")
+                raise InputError(
+                    f"design.{name}", f"has no use for design.{name}", subject="a grid"
+                )
         count = math.prod(len(axis.values) for axis in axes.values() if isinstance(axis, Values))
         return Design(kind, axes, fixed, count, 0, text)
     if not axes:
-        raise ValueError(f"a {kind} design must have a list or a range to draw from, got none")
+        raise InputError(
+            "design.kind",
+            "must have a list or a range to draw from",
+            "none",
+            subject=f"a {kind} design",
+        )
     count = checks.count("design.count", plan.get("count"))
     seed = checks.count("design.seed", plan.get("seed", 0), minimum=0)
     return Design(kind, axes, fixed, count, seed, text)
 
 
-def parameters(section: str) -> dict[str, Any]:
-    """The names that a section may have, with their types; ``kind`` stands for its own name."""
-    kind = CHOICES[section]
-    hints = get_type_hints(kind)
-    names = {field.name: hints[field.name] for field in fields(kind)}
-    return names | DRAWS if section == "solver" else names
+def parameters(section: str) -> dict[str, Word]:
+    """The words that a section may have, by name; ``kind`` stands for its own name."""
+    return {word.name: word for word in SECTIONS[section]()}
 
 
 def _section(sections: Mapping[str, Any], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
     found = sections.get(name, {})
     if not isinstance(found, dict):
-        raise ValueError(f"{name} must be a section, [{name}], got {found!r}")
+        raise InputError(f"[{name}]", "must be a section", repr(found))
     for key in found:
         if key not in known:
-            raise ValueError(f"{name}.{key} is unknown; [{name}] may have {', '.join(known)}")
+            raise InputError(f"{name}.{key}", f"is unknown; [{name}] may have {', '.join(known)}")
     return found
 
 
@@ -189,44 +207,45 @@ def _renamed(sections: Mapping[str, Any], section: str) -> dict[str, Any]:
     return {section if key == "kind" else key: value for key, value in found.items()}
 
 
-def _value(label: str, value: Any, hint: Any) -> Any:
-    """One value of the type that its parameter has."""
-    kinds = {kind for kind in (get_args(hint) or (hint,)) if kind is not type(None)}
-    if bool in kinds:
+def _value(label: str, value: Any, word: Word) -> Any:
+    """One value of the kind that its word takes."""
+    if word.kind == FLAG:
         if not isinstance(value, bool):
-            raise ValueError(f"{label} must be true or false, got {value!r}")
+            raise InputError(label, "must be true or false", repr(value))
         return value
-    if str in kinds:
+    if word.kind in (TEXT, CHOICE, PHASE_ENDS):
         if not isinstance(value, str):
-            raise ValueError(f"{label} must be a text, got {value!r}")
+            raise InputError(label, "must be a text", repr(value))
         return value
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError(f"{label} must be a number, got {value!r}")
-    if kinds == {int}:
+        raise InputError(label, "must be a number", repr(value))
+    if word.kind == COUNT:
         return checks.count(label, value, minimum=0)
-    if label == "problem.m":
+    if word.name == "m":
         return "inf" if value == math.inf else checks.count(label, value)
     number = checks.real(label, value, at_least=0.0)
-    return value if int in kinds else number
+    return value if word.kind == PHASE_END else number
 
 
-def _range(label: str, given: dict[str, Any], hint: Any, kind: str) -> Axis:
+def _range(label: str, given: dict[str, Any], word: Word, kind: str) -> Axis:
     """{from, to, count, scale}: so many values for a grid, an interval for the other designs."""
     for key in given:
         checks.choice(f"{label} of a range", key, RANGE)
     if not given.keys() >= {"from", "to"}:
-        raise ValueError(f"{label} must have from and to, got {given!r}")
-    ends = [_value(label, given[key], hint) for key in ("from", "to")]
+        raise InputError(label, "must have from and to", repr(given))
+    ends = [_value(label, given[key], word) for key in ("from", "to")]
     if any(isinstance(end, str | bool) for end in ends) or not ends[0] < ends[1]:
-        raise ValueError(f"{label} must have from < to, both numbers, got {given!r}")
+        raise InputError(label, "must have from < to, both numbers", repr(given))
     scale = checks.choice(f"{label}.scale", given.get("scale", "linear"), SCALES)
     if scale == "log" and ends[0] <= 0:
-        raise ValueError(f"{label} must be positive to have a log scale, got {ends[0]!r}")
+        raise InputError(label, "must be positive to have a log scale", repr(ends[0]))
     whole = all(isinstance(end, int) for end in ends)
     axis = Range(float(ends[0]), float(ends[1]), scale, whole)
     if kind != GRID:
         if "count" in given:
-            raise ValueError(f"{label}.count is for grids; a {kind} design has one count for all")
+            raise InputError(
+                f"{label}.count", f"is for grids; a {kind} design has one count for all"
+            )
         return axis
     count = checks.count(f"{label}.count", given.get("count"), minimum=2)
     values = [axis.at(k / (count - 1)) for k in range(count)]
@@ -258,5 +277,10 @@ def _sobol(dimension: int, seed: int) -> Any:
     try:
         from scipy.stats import qmc  # type: ignore[import-untyped]
     except ModuleNotFoundError:
-        raise ValueError("a Sobol design must have SciPy: install the extra, sobol") from None
+        raise InputError(
+            "design.kind",
+            "must have SciPy",
+            hint="install the extra, sobol",
+            subject="a Sobol design",
+        ) from None
     return qmc.Sobol(dimension, scramble=True, rng=seed).random

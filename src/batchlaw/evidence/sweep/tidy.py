@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.jobs.store import DONE, NUMERICS, Store
@@ -74,11 +75,16 @@ def columns(found: Iterable[dict[str, Any]]) -> dict[str, type]:
 def check_target(path: Path) -> OutputDirectory:
     """Whether ``export`` can write there, said before the work is done."""
     if path.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"--export must be a .csv or .parquet file, got {path.name!r}")
+        raise InputError("export", "must be a .csv or .parquet file", repr(path.name))
     if path.is_dir():
-        raise ValueError(f"--export must be a file, {path} is a directory")
+        raise InputError("export", f"must be a file, {path} is a directory")
     if path.suffix == ".parquet" and find_spec("pyarrow") is None:
-        raise ValueError("a Parquet file must have PyArrow: install the extra, parquet")
+        raise InputError(
+            "export",
+            "must have PyArrow",
+            hint="install the extra, parquet",
+            subject="a Parquet file",
+        )
     return OutputDirectory(path.parent)
 
 
@@ -91,7 +97,9 @@ def export(store: Store, cells: Any, path: Path, text: str) -> int:
     directory = check_target(path)
     kinds = columns(records(store, cells()))
     if not kinds:
-        raise ValueError("there is nothing to export: no cell has a result")
+        raise InputError(
+            "export", "is nothing to export", hint="no cell has a result", subject="there"
+        )
     about = provenance(kinds, text)
     with directory.transaction() as files:
         target = files.path(path.name)

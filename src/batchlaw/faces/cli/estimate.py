@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,8 +14,10 @@ import numpy as np
 from cyclopts import Parameter
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
+from batchlaw.design.by_words import rates_by_words
 from batchlaw.faces.cli.estimate_model import estimate_model, print_model
 from batchlaw.faces.cli.inputs import RateOptions, Whole
 from batchlaw.faces.cli.table import sparkline
@@ -75,12 +77,12 @@ def estimate(
     output_dir
         Directory for estimate.json, spectrum.csv (for plan) and influence.csv.
     """
-    gamma = rates.build()
+    gamma = rates_by_words(rates.words())
     if ":" in str(features) and not features.exists():
         if array or drop or centre or allow_constant:
-            raise ValueError(
-                f"array, drop, centre and allow-constant are for files, got {features}"
-            )
+            unused = {"array": array, "drop": drop, "centre": centre}
+            name = next((key for key, value in unused.items() if value), "allow_constant")
+            raise InputError(name, "is for files", str(features))
         print_model(*estimate_model(str(features), gamma, count, kind, seed, output_dir), json_)
         return 0
     output = None if output_dir is None else OutputDirectory(output_dir)
@@ -90,9 +92,9 @@ def estimate(
     band = influence_band(Z, gamma, level=level, draws=draws, seed=seed, **options)
     try:
         tail, why = fit_tail(Z, **options), ""
-    except ValueError as error:
+    except InputError as error:
         tail, why = None, str(error)
-    setting = {"features": features.name, "rates": asdict(rates), "seed": seed, **options}
+    setting = {"features": features.name, "rates": rates.words(), "seed": seed, **options}
     document = _document(band, tail, why, gamma, setting)
     if output is not None:
         _write(output, document, band, gamma)
@@ -160,11 +162,7 @@ def _notes(band: InfluenceBand) -> list[str]:
 
 
 def _plan_command(directory: Path, rates: RateOptions, gamma: FloatArray) -> str:
-    given = [
-        (f"--{field.name}", str(getattr(rates, field.name)))
-        for field in fields(rates)
-        if getattr(rates, field.name) != field.default
-    ]
+    given = [(f"--{name.replace('_', '-')}", str(value)) for name, value in rates.words().items()]
     words = ["batchlaw", "plan", "--problem", str(directory / "spectrum.csv")]
     words += [word for pair in given for word in pair]
     return shlex.join([*words, "--budget", f"{8 * gamma.size}"])

@@ -16,36 +16,41 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.faces.cli.table import sparkline
-from batchlaw.influences.adaptive import ModelSpectrum, NoisyNodes
 from batchlaw.influences.weights import influence
+from batchlaw.model.model_spectrum import ModelSpectrum, NoisyNodes
 
 
 def load(name: str) -> Any:
     """What ``module:function`` returns."""
     module, _, function = name.partition(":")
-    wanted = f"{name} must be a module and a function in it"
+    wanted = "must be a module and a function in it"
     try:
         make = getattr(importlib.import_module(module), function, None)
     except Exception as error:
-        raise ValueError(f"{wanted}: {_said(error)}") from None
+        raise InputError("features", wanted, hint=_described(error), subject=name) from None
     if not callable(make):
-        raise ValueError(f"{wanted}: {module} has no function {function!r}")
+        raise InputError(
+            "features", wanted, hint=f"{module} has no function {function!r}", subject=name
+        )
     try:
         made = make()
     except Exception as error:
-        raise ValueError(
-            f"{name} must return (model, loss, data), it raised {_said(error)}"
+        raise InputError(
+            "features",
+            f"must return (model, loss, data), it raised {_described(error)}",
+            subject=name,
         ) from None
     if not isinstance(made, tuple) or len(made) != 3:
         got = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
-        raise ValueError(f"{name} must return (model, loss, data), got {got}")
+        raise InputError("features", "must return (model, loss, data)", got, subject=name)
     return made
 
 
-def _said(error: Exception) -> str:
+def _described(error: Exception) -> str:
     """An error of somebody else's code in one line, with the place that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = [f for f in frames if not f.filename.startswith("<")][-1]
@@ -74,18 +79,27 @@ def estimate_model(
     try:
         from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
     except ModuleNotFoundError as error:
-        raise ValueError(f"a model needs PyTorch and SciPy: {error}") from None
+        raise InputError("features", "needs PyTorch for a model", hint=str(error)) from None
     with _working_directory():
         made = load(name)
         try:
             found = model_spectrum(*made, count=count, kind=kind, noise=True, seed=seed)
             scale = gradient_noise_scale(*made)
         except (TypeError, AttributeError, LookupError, RuntimeError) as error:
-            raise ValueError(f"{name} must run with its derivatives: {_said(error)}") from None
+            raise InputError(
+                "features",
+                "must run with its derivatives",
+                hint=_described(error),
+                subject=name,
+            ) from None
     nodes = found.nodes()
-    kappa = influence(nodes.eigenvalues, gamma, multiplicity=nodes.weight)
+    kappa = influence(found, gamma)
     if not kappa.any():
-        raise ValueError(f"{name} must have gradient noise, all samples have the same gradient")
+        raise InputError(
+            "features",
+            "must have gradient noise, all samples have the same gradient",
+            subject=name,
+        )
     document = {
         "model": name,
         "spectrum": {key: _plain(value) for key, value in asdict(found).items()},

@@ -1,18 +1,17 @@
-"""The words of ``choices`` on the command line: whole numbers also as 1e12, 250B or 1T."""
+"""The words of a case as options of the command line; whole numbers also as 1e12, 250B or 1T."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, make_dataclass
 from decimal import Decimal, InvalidOperation
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter, Token
 
-from batchlaw.design.choices import BatchChoice, ProblemChoice, RateChoice, SolverChoice
-
-# Exponents that a plan is made for where none are given.
-EXPONENTS = "1.2:3"
-
+from batchlaw._base import words as kinds
+from batchlaw._base.errors import InputError
+from batchlaw._base.words import Word
+from batchlaw.design.vocabulary import SECTIONS
 
 SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
@@ -32,60 +31,70 @@ def _whole(_: type, tokens: list[Token]) -> int:
     raise ValueError(f"it must be a whole number, got {token.value!r}")
 
 
-def _share_or_step(_: type, tokens: list[Token]) -> int | float:
-    """ "51" is a step, "0.1" a share of the steps."""
+def _phase_end(_: type, tokens: list[Token]) -> int | float:
     (token,) = tokens
     try:
-        return int(token.value)
-    except ValueError:
-        try:
-            return float(token.value)
-        except ValueError:
-            raise ValueError(f"it must be a number, got {token.value!r}") from None
+        return kinds.phase_end("it", token.value)
+    except InputError as error:
+        raise ValueError(error.sentence()) from None  # what Cyclopts expects of a converter
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
 Flag = Annotated[bool, Parameter(negative=())]
-ShareOrStep = Annotated[float, Parameter(converter=_share_or_step)]
+PhaseEnd = Annotated[float, Parameter(converter=_phase_end)]
+
+_TYPES: dict[str, Any] = {
+    kinds.COUNT: Whole,
+    kinds.REAL: float,
+    kinds.TEXT: str,
+    kinds.PHASE_END: PhaseEnd,
+    kinds.PHASE_ENDS: str,
+}
 
 
-@Parameter(name="*")
 @dataclass(frozen=True)
-class ProblemOptions(ProblemChoice):
-    __doc__ = ProblemChoice.__doc__
+class Options:
+    """Options that stand for words; those that were not given are None, or False."""
 
-    d: Whole | None = None
-    seed: Whole | None = None
-    prior: Flag = False
-
-
-@Parameter(name="*")
-@dataclass(frozen=True)
-class RateOptions(RateChoice):
-    __doc__ = RateChoice.__doc__
-
-    steps: Whole | None = None
-    warmup: ShareOrStep | None = None
-    stable: ShareOrStep | None = None
+    def words(self) -> dict[str, Any]:
+        """What was given, by the words' names."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return {name: value for name, value in values.items() if value not in (None, False)}
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class BatchOptions(BatchChoice):
-    __doc__ = BatchChoice.__doc__
-
-    budget: Whole | None = None
-    mean_batch: Whole | None = None
+def choice_of(names: tuple[str, ...]) -> Any:
+    """The type of an option that takes one of some names."""
+    return Literal.__getitem__(names)
 
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class SolverOptions(SolverChoice):
-    __doc__ = SolverChoice.__doc__
+def option_class(title: str, words: tuple[Word, ...]) -> Any:
+    """A dataclass whose fields are the options of some words, for a command's signature."""
+    rows: list[Any] = []
+    for word in words:
+        text = Parameter(help=word.help, show_default=False)
+        if word.kind == kinds.FLAG:
+            rows.append((word.name, Annotated[Flag, text], False))
+            continue
+        kind = choice_of(word.choices) if word.kind == kinds.CHOICE else _TYPES[word.kind]
+        rows.append((word.name, Annotated[kind | None, text], None))
+    # Cyclopts takes a class without a module of ours for one of Python's own.
+    here = {"__module__": __name__}
+    made = make_dataclass(title, rows, bases=(Options,), namespace=here, frozen=True)
+    return Parameter(name="*")(made)
 
-    procedure: Literal["one-pass", "multi-pass", "gd"] = "one-pass"
-    samples: Whole | None = None
-    replacement: Flag = False
-    method: Literal["mean-field", "simple"] | None = None
-    nesterov: Flag = False
-    pytorch: Flag = False
+
+def without(words: tuple[Word, ...], *names: str) -> tuple[Word, ...]:
+    """The words that a command has a use for."""
+    return tuple(word for word in words if word.name not in names)
+
+
+if TYPE_CHECKING:
+    ProblemOptions: TypeAlias = Options
+    RateOptions: TypeAlias = Options
+    BatchOptions: TypeAlias = Options
+    SolverOptions: TypeAlias = Options
+else:
+    ProblemOptions, RateOptions, BatchOptions, SolverOptions = (
+        option_class(f"{section.capitalize()}Options", words())
+        for section, words in SECTIONS.items()
+    )

@@ -5,55 +5,51 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
-from typing import Annotated, Any, Literal
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from cyclopts import Parameter
 
 from batchlaw._base import checks
-from batchlaw._base.errors import InputError, arg
+from batchlaw._base.errors import InputError
 from batchlaw._base.version import __version__
-from batchlaw.design.choices import refuse
-from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions, Whole
-from batchlaw.influences.weights import influence
-from batchlaw.model.problem import KINDS, Problem
-from batchlaw.schedule.rates import wsd
+from batchlaw.design.by_words import case_by_words, word
+from batchlaw.design.vocabulary import PROBLEMS, rate_words
+from batchlaw.faces.cli.inputs import (
+    BatchOptions,
+    Flag,
+    Options,
+    ProblemOptions,
+    Whole,
+    option_class,
+)
+from batchlaw.risk.procedures import MultiPass, OnePass
 from batchlaw.theory.bounds import Condition
 from batchlaw.theory.laws import Law, multi_pass_law, one_pass_law
 
+# The laws are about the paper's WSD schedule alone.
+_RATES = tuple(w for w in rate_words() if w.name in ("steps", "gamma", "warmup", "stable"))
 
-@Parameter(name="*")
-@dataclass(frozen=True)
-class LawBatches(BatchOptions):
-    """The batch-size schedule.
-
-    Attributes
-    ----------
-    batches
-        One of "constant" (the default), "oracle", "early_large_late_small",
-        "early_small_late_large", "greedy", "continuous", or a CSV file with a column batch.
-    budget
-        Sum of the batch sizes of a named schedule; 8 an update by default.
-    mean_batch
-        The same as a mean over the updates.
-    """
-
-    batches: str = "constant"
+if TYPE_CHECKING:
+    LawRates: TypeAlias = Options
+else:
+    LawRates = option_class("LawRates", _RATES)
 
 
 def law(
     *,
     problem: ProblemOptions = ProblemOptions(),  # noqa: B008 - frozen
-    rates: RateOptions = RateOptions(),  # noqa: B008
-    batches: LawBatches = LawBatches(),  # noqa: B008
+    rates: LawRates = LawRates(),  # noqa: B008
+    batches: BatchOptions = BatchOptions(),  # noqa: B008
     procedure: Literal["one-pass", "multi-pass"] | None = None,
     samples: Whole | None = None,
-    replacement: Annotated[bool, Parameter(negative=())] = False,
+    replacement: Flag = False,
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
     """Print every term of a scaling law, its horizons, and a verdict on every condition.
 
-    The problem is "sketch" by default: the traces that a Gaussian sketch has on average.
+    The problem is "sketch" by default: the traces that a Gaussian sketch has on average. The
+    rates are WSD's, and the batches one schedule, "constant" by default.
 
     Parameters
     ----------
@@ -66,55 +62,36 @@ def law(
     json_
         Print JSON instead of text.
     """
-    reuse = procedure == "multi-pass" or (procedure is None and samples is not None)
-    if not reuse and samples is not None:
-        raise InputError(
-            "samples",
-            f"exists for {arg('procedure')} multi-pass only",
-            hint=f"one pass has a {arg('budget')}",
-        )
-    if not reuse and replacement:
-        raise InputError("replacement", f"exists for {arg('procedure')} multi-pass only")
-    if "," in batches.batches:
-        raise InputError("batches", "must be one schedule", repr(batches.batches))
-    a, b, sketch, at = law_problem(problem)
-    setting = wsd_setting(rates)
-    N = 512 if samples is None else checks.count("samples", samples, minimum=2)
-    kappa = influence(at, wsd(**setting))
-    cap = N if reuse and not replacement else None
-    (sizes,) = batches.build(kappa, cap).values()
-    if reuse:
-        found = multi_pass_law(
-            a, b, sketch, samples=N, batches=sizes, replacement=replacement, problem=at, **setting
-        )
+    chosen = {"problem": problem.words(), "rates": rates.words(), "batches": batches.words()}
+    name = procedure or (OnePass.name if samples is None else MultiPass.name)
+    run = {"procedure": name, "samples": samples, "replacement": replacement}
+    words = law_words(problem) | rates.words() | batches.words() | run
+    if "," in (words.get("batches") or ""):
+        raise InputError("batches", "must be one schedule", repr(words["batches"]))
+    case = case_by_words(words, batches="constant")
+    (sizes,) = case.schedules().values()
+    common: dict[str, Any] = {
+        "steps": word(words, "steps"),
+        "peak": word(words, "gamma"),
+        "batches": sizes,
+        "problem": case.problem,
+        **{each: words[each] for each in ("warmup", "stable") if each in words},
+    }
+    at = (word(words, "a"), word(words, "b"), float(word(words, "m")))
+    if isinstance(case.procedure, MultiPass):
+        reuse = {"samples": case.procedure.samples, "replacement": replacement}
+        result = multi_pass_law(*at, **reuse, **common)
     else:
-        found = one_pass_law(a, b, sketch, batches=sizes, problem=at, **setting)
-    chosen = {"problem": asdict(problem), "rates": asdict(rates), "batches": asdict(batches)}
-    print(json.dumps(_plain(_document(found, chosen)), indent=2) if json_ else found)
+        result = one_pass_law(*at, **common)
+    print(json.dumps(_plain(_document(result, chosen)), indent=2) if json_ else result)
     return 0
 
 
-def law_problem(options: ProblemOptions) -> tuple[float, float, float, Problem]:
-    """a, b, M and the problem: a law needs exponents, which a file of eigenvalues lacks."""
-    kind = options.problem or "sketch"
-    known = ("paper", "power-law", *KINDS)
-    checks.choice("problem", kind, known)
-    a, b = (2.0 if options.a is None else options.a), (1.5 if options.b is None else options.b)
-    return a, b, 64.0 if options.m is None else options.m, replace(options, problem=kind).build()
-
-
-def wsd_setting(options: RateOptions) -> dict[str, Any]:
-    """steps, peak, warmup and stable of the paper's WSD schedule, the only one in its laws."""
-    if options.rates != "wsd":
-        raise InputError("rates", "must be wsd, the schedule of the laws", repr(options.rates))
-    refuse(options, "a law", "decay")
-    warmup, stable = options.phases
-    return {
-        "steps": 64 if options.steps is None else options.steps,
-        "peak": 0.05 if options.gamma is None else options.gamma,
-        "warmup": warmup,
-        "stable": stable,
-    }
+def law_words(options: ProblemOptions) -> dict[str, Any]:
+    """The problem's words: a law needs exponents, which a file of eigenvalues lacks."""
+    words = {"problem": "sketch"} | options.words()
+    checks.choice("problem", words["problem"], PROBLEMS)
+    return words
 
 
 def _document(found: Law, chosen: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,11 +1,10 @@
-"""``batchlaw risk``: the decomposition of a schedule's risk, without Monte Carlo."""
+"""``batchlaw risk``: the risk of batch schedules in its parts, exact or simulated."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,7 +14,8 @@ from cyclopts import Parameter
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
-from batchlaw.design.choices import PARTS
+from batchlaw.design.by_words import case_by_words, is_simulated, word
+from batchlaw.design.case import Case
 from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions, SolverOptions
 from batchlaw.faces.cli.table import text_table
 from batchlaw.risk.result import Risk
@@ -30,7 +30,7 @@ def risk(
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
     trajectory: Path | None = None,
 ) -> int:
-    """Print the expected risk of batch schedules in its parts, exactly or with its error.
+    """Print the expected risk of batch schedules in its parts, each with its error.
 
     Parameters
     ----------
@@ -39,25 +39,28 @@ def risk(
     trajectory
         Directory for trajectory.csv and trajectory.png: the risk after every step.
     """
-    solver.check()
-    at, gamma = problem.build(), rates.build()
-    kappa = solver.influence(at, gamma)
-    schedules: dict[str, FloatArray] = {"full batch": np.zeros(0)}
-    if solver.procedure != "gd":
-        schedules = batches.build(kappa, solver.max_batch)
-    sizes = list(schedules.values())
-    result = solver.expected(at, gamma, sizes)
-    effective = solver.summaries(kappa, sizes)
-    rows = _rows(list(schedules), result, PARTS[solver.procedure], effective)
-    setting = {"problem": asdict(problem), "rates": asdict(rates), "batches": asdict(batches)}
-    if trajectory is not None:
-        path = solver.expected(at, gamma, sizes, trajectory=True)
-        terms = PARTS[solver.procedure]
-        _write_trajectory(OutputDirectory(trajectory), list(schedules), gamma, path, terms)
+    setting = {
+        "problem": problem.words(),
+        "rates": rates.words(),
+        "batches": batches.words(),
+        "solver": solver.words(),
+    }
+    words = {name: value for section in setting.values() for name, value in section.items()}
+    case = case_by_words(words)
+    simulated = is_simulated(words, case.procedure)
+    path = case.risk(trajectory=True) if trajectory is not None else None
+    result = (
+        case.simulate(word(words, "repetitions"), word(words, "data_seed"))
+        if simulated
+        else case.risk()
+    )
+    rows = _rows(case, result)
+    if trajectory is not None and path is not None:
+        _write_trajectory(OutputDirectory(trajectory), case, path)
     if json_:
         print(json.dumps(_document(result, rows, setting), indent=2))
     else:
-        print(_report(result, rows, gamma))
+        print(_report(result, rows, case.gamma))
     if trajectory is not None:
         written = f"trajectory.csv and trajectory.png in {trajectory}"
         # JSON stays alone on stdout.
@@ -65,14 +68,18 @@ def risk(
     return 0
 
 
-def _rows(
-    names: Sequence[str], result: Risk, terms: Sequence[str], effective: dict[str, FloatArray]
-) -> list[dict[str, Any]]:
-    order = ("total", "irreducible", "approximation", *terms)
-    parts = {part: np.asarray(getattr(result, part)) for part in order}
-    many = {
-        name: np.broadcast_to(values, len(names)) for name, values in (effective | parts).items()
-    }
+def _rows(case: Case, result: Risk) -> list[dict[str, Any]]:
+    """One row per schedule: its summary, then the whole risk and its parts with their errors."""
+    names = list(case.schedules())
+    columns = dict(case.summaries())
+    for part in ("total", "irreducible", "approximation", *case.procedure.parts):
+        value = getattr(result, part)
+        if value is None:  # one pass is simulated without its two sources of variance
+            continue
+        columns[part] = np.asarray(value)
+        if part in result.leave_one_out or (part == "total" and result.leave_one_out):
+            columns[f"{part}_se"] = np.asarray(result.standard_error(part))
+    many = {name: np.broadcast_to(values, len(names)) for name, values in columns.items()}
     return [
         {"schedule": name} | {part: float(values[row]) for part, values in many.items()}
         for row, name in enumerate(names)
@@ -80,9 +87,16 @@ def _rows(
 
 
 def _report(result: Risk, rows: list[dict[str, Any]], gamma: FloatArray) -> str:
-    header = [name.replace("_", " ") for name in rows[0]]
+    header = [name.replace("_se", " s.e.").replace("_", " ") for name in rows[0]]
     cells = [
-        [row["schedule"], *(f"{value:.8g}" for value in list(row.values())[1:])] for row in rows
+        [
+            row["schedule"],
+            *(
+                f"{value:.2g}" if name.endswith("_se") else f"{value:.8g}"
+                for name, value in list(row.items())[1:]
+            ),
+        ]
+        for row in rows
     ]
     lines = [
         f"{result.procedure}, {gamma.size} steps, peak rate {gamma.max():.6g}; {result.method}",
@@ -91,8 +105,8 @@ def _report(result: Risk, rows: list[dict[str, Any]], gamma: FloatArray) -> str:
     ]
     if np.any(result.uncertainty):
         error = float(np.max(result.uncertainty))
-        said = "unknown" if np.isinf(error) else f"{error:.1e}"
-        lines.append(f"\nestimated relative error of the excess: {said}")
+        shown = "unknown" if np.isinf(error) else f"{error:.1e}"
+        lines.append(f"\nestimated relative error of the excess: {shown}")
     lines += [f"\nnote: {note}" for note in result.notes]
     return "\n".join(lines)
 
@@ -105,29 +119,31 @@ def _document(result: Risk, rows: list[dict[str, Any]], setting: dict[str, Any])
         "schedules": rows,
         "relative_error_of_excess": None if np.isinf(error) else error,
         "notes": list(result.notes),
-        "setting": setting,
+        "setting": _finite(setting),
         "batchlaw": __version__,
     }
 
 
-def _write_trajectory(
-    output: OutputDirectory,
-    names: Sequence[str],
-    gamma: FloatArray,
-    path: Risk,
-    terms: Sequence[str],
-) -> None:
+def _finite(value: Any) -> Any:
+    """The same without infinities, which JSON lacks: M = inf is the text "inf"."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    return str(value) if isinstance(value, float) and np.isinf(value) else value
+
+
+def _write_trajectory(output: OutputDirectory, case: Case, path: Risk) -> None:
     from batchlaw import plots
 
-    curves = {part: np.atleast_2d(getattr(path, part)) for part in (*terms, "total")}
+    names: Sequence[str] = list(case.schedules())
+    terms = (*case.procedure.parts, "total")
+    curves = {part: np.atleast_2d(getattr(path, part)) for part in terms}
     rows = [
-        {"schedule": name, "step": t, "rate": gamma[t - 1] if t else 0.0}
+        {"schedule": name, "step": t, "rate": case.gamma[t - 1] if t else 0.0}
         | {part: values[row, t] for part, values in curves.items()}
         for row, name in enumerate(names)
-        for t in range(gamma.size + 1)
+        for t in range(case.gamma.size + 1)
     ]
     with output.transaction() as files:
         files.csv("trajectory.csv", rows)
-        noise = "fluctuation" if "fluctuation" in terms else "variance"
-        figure = plots.trajectory_figure(names, curves, noise)
+        figure = plots.trajectory_figure(names, curves, case.procedure.noise)
         plots.save(figure, files.path("trajectory.png"))

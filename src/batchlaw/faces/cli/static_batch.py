@@ -10,13 +10,15 @@ from typing import Annotated, Any
 import numpy as np
 from cyclopts import Parameter
 
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.design import constant_batch as questions
+from batchlaw.design.by_words import problem_by_words, word
 from batchlaw.design.constant_batch import Choice, Model
 from batchlaw.design.run_length import FEWEST
 from batchlaw.faces.cli.inputs import ProblemOptions, Whole
-from batchlaw.faces.cli.law import law_problem
+from batchlaw.faces.cli.law import law_words
 from batchlaw.faces.cli.table import text_table
 from batchlaw.model.problem import Problem
 
@@ -55,11 +57,13 @@ def static_batch(
         A PNG or PDF: the excess against B for N/100, N/10 and N, and saturation against T.
     """
     if plot is not None and plot.suffix not in (".png", ".pdf"):
-        raise ValueError(f"plot must end in .png or .pdf, got {str(plot)!r}")
+        raise InputError("plot", "must end in .png or .pdf", repr(str(plot)))
     if samples > MOST:
-        raise ValueError(f"samples must be at most {MOST:g} for exact risks, got {samples}")
+        raise InputError("samples", f"must be at most {MOST:g} for exact risks", f"{samples}")
     output = None if plot is None else OutputDirectory(plot.parent)
-    a, b, sketch, at = law_problem(problem)
+    words = law_words(problem)
+    at = problem_by_words(words)
+    a, b, sketch = (float(word(words, name)) for name in ("a", "b", "m"))
     models = {
         "law": questions.by_law(a, b, sketch, gamma),
         "exact": questions.exact(at, gamma),
