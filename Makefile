@@ -24,7 +24,7 @@ endif
 	@touch $@
 
 .venv/.dev: .venv/.base
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,docs,torch,study,parquet,dask,sobol,explore]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[test,lint,docs,torch,study,parquet,dask,explore]'
 	@touch $@
 
 .venv/.explore: .venv/.base
