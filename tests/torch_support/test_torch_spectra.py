@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch")
-pytest.importorskip("scipy")
 
 from torch import nn  # noqa: E402
 from torch.func import functional_call, hessian, jacrev  # noqa: E402

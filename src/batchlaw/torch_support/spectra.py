@@ -13,13 +13,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse.linalg import LinearOperator, eigsh  # type: ignore[import-untyped]
 from torch import Tensor, nn
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw.influences.adaptive import ModelSpectrum
+from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.torch_support.products import Diagonal, Loss, Pairs, Products, products
 
 KINDS = ("gauss-newton", "hessian", "gradient-covariance")
@@ -215,6 +214,8 @@ def _leading(
     else:
         if count >= d:
             raise InputError("count", f"must be below the {d} parameters", f"{count}")
+        from scipy.sparse.linalg import LinearOperator, eigsh
+
         operator = LinearOperator((d, d), lambda v: matrix.through(apply, v), dtype=np.float64)
         start = rng.standard_normal(d)
         values, vectors = eigsh(operator, k=count, which="LA", v0=start, tol=tolerance)

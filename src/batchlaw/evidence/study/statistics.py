@@ -233,7 +233,7 @@ def noise_ratio(
 
 
 def _interval(mean: float, error: float, count: int) -> Interval:
-    from scipy.stats import t  # type: ignore[import-untyped]
+    from scipy.stats import t
 
     reach = float(t.ppf(0.5 + LEVEL / 2.0, count - 1)) * error
     return Interval(mean, mean - reach, mean + reach)

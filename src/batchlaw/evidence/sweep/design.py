@@ -274,13 +274,6 @@ def _smallest(axis: Axis) -> Any:
 
 
 def _sobol(dimension: int, seed: int) -> Any:
-    try:
-        from scipy.stats import qmc  # type: ignore[import-untyped]
-    except ModuleNotFoundError:
-        raise InputError(
-            "design.kind",
-            "must have SciPy",
-            hint="install the extra, sobol",
-            subject="a Sobol design",
-        ) from None
+    from scipy.stats import qmc
+
     return qmc.Sobol(dimension, scramble=True, rng=seed).random
