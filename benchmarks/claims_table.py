@@ -1,6 +1,8 @@
-"""The table "What was measured" of docs/theory.md, from a claims.json of ``batchlaw verify``.
+"""The tables of claims in docs/, from a claims.json of ``batchlaw verify``.
 
-python benchmarks/claims_table.py results/verify/claims.json
+python benchmarks/claims_table.py results/verify/claims.json               # docs/theory.md
+python benchmarks/claims_table.py results/verify/claims.json outside       # docs/outside.md
+python benchmarks/claims_table.py results/verify/claims.json literature    # docs/literature.md
 """
 
 from __future__ import annotations
@@ -9,25 +11,21 @@ import json
 import sys
 from pathlib import Path
 
-MODULES = {
-    "one-pass": "one_pass",
-    "influence": "influence_law",
-    "collapse": "collapse",
-    "multi-pass": "reuse",
-    "sketches": "sketches",
-    "slips": "slips",
-}
+from batchlaw.evidence.claims.registry import FAMILIES, all_claims
+
+# Families with a page of their own; the others are the paper's.
+OWN_PAGES = ("outside", "literature")
 TEST = "test_claims.py::test_no_claim_is_contradicted_and_every_planted_wrong_law_is"
 
 
 def measured(cases: list[dict]) -> str:
-    """The confirmed case that is furthest from its law, or the range of the estimates."""
+    """How far the cases are from their law at most, or the range of the estimates."""
     values = [case["measured"] for case in cases]
-    predicted = [case["predicted"] for case in cases]
-    if predicted[0].startswith("exponent"):
-        off = [abs(v - float(p.split()[1])) for v, p in zip(values, predicted, strict=True)]
+    law = cases[0]["law"]
+    if law == "Exponent":
+        off = [abs(case["measured"] - case["law_value"]) for case in cases]
         return f"slopes within {max(*off, 1e-4):.4f}"
-    if predicted[0].startswith("proportional"):
+    if law == "Proportional":
         return f"deviations within {100 * max(values):.1f} %"
     if len(values) == 1:
         half = 0.5 * (cases[0]["high"] - values[0])
@@ -35,25 +33,35 @@ def measured(cases: list[dict]) -> str:
     return f"{min(values):.3f} to {max(values):.3f}"
 
 
+def summary(cases: list[dict]) -> str:
+    """Verdicts and numbers of one claim."""
+    confirmed = [case for case in cases if case["verdict"] == "confirmed"]
+    if not confirmed:
+        return f"{len(cases)} named, none fitted"
+    return f"{len(confirmed)} of {len(cases)} confirmed; {measured(confirmed)}"
+
+
 def main() -> None:
     document = json.loads(Path(sys.argv[1]).read_text())
-    claims: dict[str, list[dict]] = {}
+    families = sys.argv[2:] or [name for name in FAMILIES if name not in OWN_PAGES]
+    cases: dict[str, list[dict]] = {}
     for case in document["claims"]:
-        if case["family"] in MODULES:
-            claims.setdefault(case["claim"], []).append(case)
+        cases.setdefault(case["id"], []).append(case)
     print(document["verdicts"], f"{document['seconds']:.0f} s")
-    print("| statement | measured by | test | measured |\n| --- | --- | --- | --- |")
-    for claim, cases in claims.items():
-        confirmed = [case for case in cases if case["verdict"] == "confirmed"]
-        where, module = cases[0]["where"], MODULES[cases[0]["family"]]
-        said = f"{len(confirmed)} of {len(cases)} confirmed"
-        if confirmed:
-            said += f"; {measured(confirmed)}"
-        else:
-            said = f"{len(cases)} named, none fitted"
-        print(
-            f"| {claim} ({where}) | `batchlaw.evidence.claims.{module}.tasks` | `{TEST}` | {said} |"
-        )
+    if set(families) <= set(OWN_PAGES):
+        print("| id | claim | measured |\n| --- | --- | --- |")
+    else:
+        print("| id | statement | measured by | test | measured |")
+        print("| --- | --- | --- | --- | --- |")
+    for claim in all_claims().values():
+        if claim.family not in families:
+            continue
+        row = [f"`{claim.id}`", claim.sentence, summary(cases[claim.id])]
+        if claim.family not in OWN_PAGES:
+            tasks = FAMILIES[claim.family]
+            row[1] += f" ({claim.where})"
+            row[2:2] = [f"`{tasks.__module__}.{tasks.__name__}`", f"`{TEST}`"]
+        print(f"| {' | '.join(row)} |")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ def main() -> None:
         problem = bl.Problem.power_law_nodes(a, 1.5, math.inf, nodes=200)
         noise = [noise_left(problem, shape(STEPS)) for shape in SHAPES.values()]
         rows.append((f"a = {a:g}", *(f"{value / noise[0]:.3g}" for value in noise)))
-    print(text_table((f"Var_noise, T = {STEPS:g}", *SHAPES), rows))
+    print(text_table((f"Var_noise, T = {STEPS:g}", *(shape.name for shape in SHAPES)), rows))
 
 
 if __name__ == "__main__":

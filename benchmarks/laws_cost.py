@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.evidence.claims.settings import (
+from batchlaw.evidence.claims.check_settings import (
     DECADE,
     FULL,
     PAIRS,

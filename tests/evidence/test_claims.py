@@ -4,20 +4,24 @@ import csv
 import dataclasses
 import json
 import math
+import re
 import signal
 from functools import partial
 
 import numpy as np
 import pytest
-from batchlaw.evidence.claims.settings import QUICK
 
+from batchlaw._base.errors import InputError
+from batchlaw.evidence.claims import literature, one_pass, reuse
 from batchlaw.evidence.claims import run as runner
+from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize
 from batchlaw.evidence.claims.claim import (
     CONFIRMED,
     CONTRADICTED,
     OPEN,
     OUTSIDE,
     Check,
+    Claim,
     Collapse,
     Curve,
     Estimate,
@@ -25,9 +29,11 @@ from batchlaw.evidence.claims.claim import (
     NoLaw,
     OutsideRegime,
     Proportional,
+    Task,
     Value,
     wrong_exponents,
 )
+from batchlaw.evidence.claims.registry import FAMILIES, all_claims, choose_claims
 from batchlaw.evidence.claims.report import by_claim
 from batchlaw.faces.cli import main
 from batchlaw.jobs.store import Store, cell_key
@@ -35,17 +41,9 @@ from batchlaw.jobs.workers import worker_threads
 from resume import rows, run_command
 
 X = np.geomspace(1e2, 1e5, 13)
-# How many claims a family makes at quick size: none may silently leave the table.
-CLAIMS = {
-    "one-pass": 7,
-    "influence": 8,
-    "collapse": 3,
-    "multi-pass": 9,
-    "sketches": 7,
-    "slips": 3,
-    "outside": 72,
-    "literature": 10,
-}
+NOT_FITTED = {"one-pass/not-fitted", "multi-pass/not-fitted"}
+PLANTED_CLAIMS = [Claim(f"slips/planted-{k}", f"planted {k}", "here") for k in range(2)]
+PLANTED_CLAIM = PLANTED_CLAIMS[0]
 
 
 def curve(y, **more):
@@ -53,8 +51,24 @@ def curve(y, **more):
 
 
 def run(families, file, count=1):
+    claims = choose_claims(QUICK, families)
     with Store(file) as store, worker_threads(count) as workers:
-        return runner.run(runner.task_cells(QUICK, families), store, workers)[0]
+        return runner.run(runner.task_cells(QUICK, claims), claims, store, workers)[0]
+
+
+def given(file):
+    """Family and task -> ids of the claims that its stored checks are about."""
+    with Store(file) as store:
+        return {
+            (row.cell["family"], row.cell["task"]): {
+                check["Check"]["claim"]["claim"] for check in row.result["checks"]
+            }
+            for row in store.rows()
+        }
+
+
+def ids(claims):
+    return {claim.id for claim in claims}
 
 
 @pytest.fixture
@@ -63,11 +77,13 @@ def in_threads(monkeypatch):
     monkeypatch.setattr("batchlaw.faces.cli.verify.worker_processes", worker_threads)
 
 
-@pytest.mark.parametrize("family", list(runner.FAMILIES))
+@pytest.mark.parametrize("family", list(FAMILIES))
 def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family, tmp_path):
     rows = run([family], tmp_path / "verify.sqlite")
+    announced = {(family, task.name): ids(task.claims) for task in FAMILIES[family](QUICK)}
+    assert given(tmp_path / "verify.sqlite") == announced
     for row in rows:
-        said = (row.check.claim, row.check.case, row.judgement)
+        said = (row.claim.id, row.check.case, row.judgement)
         assert row.judgement.verdict != CONTRADICTED, said
         for name, law in row.check.wrong.items():
             assert row.check.evidence.judge(law).verdict == CONTRADICTED, (name, *said)
@@ -75,18 +91,67 @@ def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family, tmp_pat
     for claim, cases in by_claim(rows).items():
         verdicts = {row.judgement.verdict for row in cases}
         # Of every claim at least one case settles at this size, and can tell a wrong law.
-        if "not fitted" in claim:
+        if claim.id in NOT_FITTED:
             assert verdicts == {OUTSIDE}
         else:
             assert CONFIRMED in verdicts, claim
             assert OUTSIDE not in verdicts, claim
             assert any(row.check.wrong for row in cases), claim
-    assert len(by_claim(rows)) == CLAIMS[family]
-    assert len({(row.check.claim, row.check.case) for row in rows}) == len(rows)
+    assert ids(by_claim(rows)) == set(choose_claims(QUICK, [family]))
+    assert len({(row.claim, row.check.case) for row in rows}) == len(rows)
+
+
+def test_an_id_names_one_claim_and_its_family_and_a_name_one_task():
+    for size in (QUICK, FULL):
+        for family, tasks in FAMILIES.items():
+            assert len({task.name for task in tasks(size)}) == len(tasks(size))
+            for task in tasks(size):
+                assert task.claims
+                for claim in task.claims:
+                    assert claim.family == family
+                    assert re.fullmatch(r"[a-z-]+/[a-z0-9]+(-[a-z0-9]+)*", claim.id), claim.id
+                    assert all_claims()[claim.id] == claim
+
+
+def test_tasks_of_the_full_size_alone_give_the_claims_that_they_announce():
+    small = CheckSize(False, longest=30_000, longest_reuse=0, dim=0, rows=0, draws=0, datasets=0)
+    quick = {task.name for task in literature.tasks(QUICK)}
+    tasks = [task for task in literature.tasks(small) if task.name not in quick]
+    # One of each kind.
+    for task in {task.claims: task for task in tasks}.values():
+        assert ids(check.claim for check in task.run()) == ids(task.claims)
+
+
+def test_claims_are_chosen_by_family_and_by_id():
+    everything = choose_claims(QUICK)
+    assert set(everything) <= set(all_claims())
+    chosen = choose_claims(QUICK, ["slips"], ["one-pass/variance"])
+    families = [claim.family for claim in chosen.values()]
+    assert families == ["one-pass", *["slips"] * (len(chosen) - 1)]
+    cells = runner.task_cells(QUICK, choose_claims(QUICK, ids=["one-pass/variance"]))
+    assert [cell["task"] for cell in cells] == [f"terms a={a:g} b={b:g}" for a, b in one_pass.PAIRS]
+
+
+@pytest.mark.parametrize(
+    ("size", "id_", "says"),
+    [
+        (FULL, "one-pass/varianse", "one-pass/variance"),
+        (FULL, "one-pass", "one-pass/variance"),
+        (FULL, "two-pass/variance", "multi-pass, sketches"),
+        (QUICK, "literature/lin-risk-in-m", "at this size"),
+    ],
+)
+def test_a_claim_that_is_not_there_is_refused_with_what_is(size, id_, says):
+    with pytest.raises(InputError) as refused:
+        choose_claims(size, ids=[id_])
+    assert refused.value.field == "claim"
+    assert refused.value.got == repr(id_)
+    assert says in refused.value.needed
 
 
 def test_what_is_outside_the_regime_is_named_and_not_fitted():
-    rows = [check for task in runner.FAMILIES["one-pass"](QUICK)[-4:] for check in task()]
+    tasks = [task for task in one_pass.tasks(QUICK) if ids(task.claims) <= NOT_FITTED]
+    rows = [check for task in tasks for check in task.run()]
     details = [row.judge().detail for row in rows]
     assert [row.judge().verdict for row in rows] == [OUTSIDE] * 4
     assert "b < a + 1 fails" in details[0]
@@ -97,22 +162,34 @@ def test_what_is_outside_the_regime_is_named_and_not_fitted():
 
 
 def test_a_case_that_leaves_the_regime_unexpectedly_is_a_failure():
-    check = Check("c", "w", "case", OutsideRegime(("b is large",), "y"), NoLaw(expected=False))
-    assert runner.Row("f", check, check.judge(), {}).failed
+    evidence = OutsideRegime(("b is large",), "y")
+    check = Check(PLANTED_CLAIM, "case", evidence, NoLaw(expected=False))
+    assert runner.Row(check, check.judge(), {}).failed
     expected = dataclasses.replace(check, law=NoLaw(expected=True))
-    assert not runner.Row("f", expected, expected.judge(), {}).failed
+    assert not runner.Row(expected, expected.judge(), {}).failed
+
+
+@pytest.mark.parametrize(("family", "task"), [("one-pass", "terms"), ("multi-pass", "gd")])
+def test_a_task_outside_the_regime_fails_every_claim_that_it_announces(family, task, monkeypatch):
+    module = {"one-pass": one_pass, "multi-pass": reuse}[family]
+    monkeypatch.setattr(module, "outside", lambda law: ("planted",))
+    (first, *_) = (each for each in module.tasks(QUICK) if each.name.startswith(f"{task} "))
+    checks = first.run()
+    assert [check.claim for check in checks] == list(first.claims)
+    assert all(runner.Row(check, check.judge(), {}).failed for check in checks)
 
 
 def test_no_family_and_a_family_named_twice():
-    with pytest.raises(ValueError, match="at least one family"):
-        runner.task_cells(QUICK, [])
-    assert runner.task_cells(QUICK, ["slips", "slips"]) == runner.task_cells(QUICK, ["slips"])
+    with pytest.raises(InputError) as refused:
+        choose_claims(QUICK, [])
+    assert refused.value.field == "family"
+    assert choose_claims(QUICK, ["slips", "slips"]) == choose_claims(QUICK, ["slips"])
 
 
 def test_a_settled_slope_confirms_its_law_and_contradicts_the_others():
     evidence = curve(X**-0.5)
     law = Exponent(-0.5, "x", 0.02, "x/log x")
-    check = Check("c", "w", "case", evidence, law, wrong_exponents(law))
+    check = Check(PLANTED_CLAIM, "case", evidence, law, wrong_exponents(law))
     assert check.judge().verdict == CONFIRMED
     assert check.rejected() == {
         "exponent +0.1": True,
@@ -177,15 +254,54 @@ def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
     assert len(rows) == len(document["claims"]) == 4
     needed = {"claim", "where", "case", "measured", "low", "high", "verdict"}
     assert needed <= rows[0].keys()
+    assert next(iter(rows[0])) == "id"
     for row in rows:
+        claim = all_claims()[row["id"]]
+        assert (row["family"], row["claim"], row["where"]) == (
+            claim.family,
+            claim.sentence,
+            claim.where,
+        )
         assert float(row["low"]) <= float(row["measured"]) <= float(row["high"])
         assert row["verdict"] in (CONFIRMED, OPEN)
         assert row["wrong_laws_rejected"] == row["wrong_laws"] != "0"
     report = (tmp_path / "report.md").read_text()
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
-    assert "family_slips.png" in pictures
+    assert pictures == ["claim_slips-head-concentration-in-m.png", "family_slips.png"]
+    assert all(f"`{row['id']}`: {row['claim']}" in report for row in rows)
     assert all(f"({name})" in report for name in pictures)
     assert "slips" in capsys.readouterr().out
+
+
+def test_the_command_measures_the_named_claims_alone(tmp_path, capsys):
+    id_ = "slips/multi-pass-schedule"
+    assert main(["verify", "--quick", "--claim", id_, "--output-dir", str(tmp_path)]) == 0
+    assert given(tmp_path / "verify.sqlite") == {("slips", "schedule of multi-pass"): {id_}}
+    document = json.loads((tmp_path / "claims.json").read_text())
+    assert [row["id"] for row in document["claims"]] == [id_]
+
+
+def test_a_task_of_two_claims_reports_the_one_that_was_asked_for(tmp_path, monkeypatch, in_threads):
+    task = Task("both", tuple(PLANTED_CLAIMS), lambda: [*planted(0), *planted(1)])
+    monkeypatch.setitem(FAMILIES, "slips", lambda size: [task])
+    command = ["verify", "--claim", PLANTED_CLAIM.id, "--output-dir", str(tmp_path)]
+    assert main(command) == 0
+    document = json.loads((tmp_path / "claims.json").read_text())
+    assert [row["id"] for row in document["claims"]] == [PLANTED_CLAIM.id]
+    assert given(tmp_path / "verify.sqlite") == {("slips", "both"): ids(PLANTED_CLAIMS)}
+
+
+def test_the_list_has_every_claim_and_measures_nothing(tmp_path, capsys):
+    folder = tmp_path / "out"
+    assert main(["verify", "--list", "--output-dir", str(folder)]) == 0
+    lines = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    assert lines == [[id_, claim.sentence] for id_, claim in all_claims().items()]
+    assert not folder.exists()
+
+
+def test_the_help_names_every_family(capsys):
+    main(["verify", "--help"])
+    assert ", ".join(FAMILIES) in " ".join(capsys.readouterr().out.split())
 
 
 def test_figures_of_an_earlier_report_go(tmp_path):
@@ -205,30 +321,40 @@ def planted(k, fails=False):
     if fails:
         raise ArithmeticError("no\nnumber")
     law = Exponent(-0.1 * (k + 1), "x")
-    return [Check(f"claim {k % 2}", "here", f"case {k}", curve(X**law.value), law)]
+    return [Check(PLANTED_CLAIMS[k % 2], f"case {k}", curve(X**law.value), law)]
+
+
+def planted_task(k, **more):
+    return Task(f"planted {k}", (PLANTED_CLAIMS[k % 2],), partial(planted, k, **more))
+
+
+def family_of(check):
+    """A family with one task, which gives this check."""
+    return lambda size: [Task("planted", (check.claim,), lambda: [check])]
 
 
 def test_a_failed_task_ends_the_command_and_is_tried_again(
     tmp_path, monkeypatch, capsys, in_threads
 ):
-    tasks = [partial(planted, 0), partial(planted, 1, fails=True)]
-    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: tasks)
+    tasks = [planted_task(0), planted_task(1, fails=True)]
+    monkeypatch.setitem(FAMILIES, "slips", lambda size: tasks)
     command = ["verify", "--family", "slips", "--output-dir", str(tmp_path)]
     assert main(command) == 1
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "1 of 2 tasks failed" in said
-    assert "slips, task 1: no number" in said
+    assert "slips, task planted 1: no number" in said
     assert not (tmp_path / "claims.csv").exists()
-    tasks[1] = partial(planted, 1)
+    tasks[1] = planted_task(1)
     assert main(command) == 0
     assert "1 of 2 tasks are stored; remove verify.sqlite" in capsys.readouterr().err
 
 
 def test_other_code_finds_nothing_stored(monkeypatch):
-    (ours,) = runner.task_cells(QUICK, ["slips"])[:1]
-    monkeypatch.setattr(runner, "code_digest", lambda: "other")
-    assert cell_key(runner.task_cells(QUICK, ["slips"])[0]) != cell_key(ours)
+    claims = choose_claims(QUICK, ["slips"])
+    ours = runner.task_cells(QUICK, claims)[0]
+    monkeypatch.setattr(runner, "code_digest", lambda *_: "other")
+    assert cell_key(runner.task_cells(QUICK, claims)[0]) != cell_key(ours)
 
 
 PLANTED = """
@@ -236,19 +362,22 @@ from functools import partial
 
 import numpy as np
 
-from batchlaw.evidence.claims import run as runner
-from batchlaw.evidence.claims.claim import Check, Curve, Exponent
+from batchlaw.evidence.claims.claim import Check, Claim, Curve, Exponent, Task
+from batchlaw.evidence.claims.registry import FAMILIES
 
+CLAIMS = [Claim(f"slips/planted-{k}", f"planted {k}", "here") for k in range(2)]
 X = np.geomspace(1e2, 1e5, 13)
 
 
 def planted(k):
     law = Exponent(-0.1 * (k + 1), "x")
     curve = Curve({"x": X}, X**law.value, "y")
-    return [Check(f"claim {k % 2}", "here", f"case {k}", curve, law)]
+    return [Check(CLAIMS[k % 2], f"case {k}", curve, law)]
 
 
-runner.FAMILIES["slips"] = lambda size: [partial(planted, k) for k in range(9)]
+FAMILIES["slips"] = lambda size: [
+    Task(f"planted {k}", (CLAIMS[k % 2],), partial(planted, k)) for k in range(9)
+]
 """
 
 
@@ -278,18 +407,18 @@ def test_a_killed_command_goes_on_where_it_was(tmp_path):
 
 def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys, in_threads):
     law = Exponent(-0.4, "x")
-    check = Check("planted", "nowhere", "case", curve(X**-0.5), law, {})
-    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [check]])
+    check = Check(PLANTED_CLAIM, "case", curve(X**-0.5), law, {})
+    monkeypatch.setitem(FAMILIES, "slips", family_of(check))
     assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 1
-    assert "contradicted: planted (case)" in capsys.readouterr().out
+    assert "contradicted: slips/planted-0, planted 0 (case)" in capsys.readouterr().out
 
 
 def test_evidence_that_rejects_nothing_is_told_by_the_exit_code(
     tmp_path, monkeypatch, capsys, in_threads
 ):
     law = Exponent(-0.5, "x")
-    check = Check("planted", "nowhere", "case", curve(X**-0.5), law, {"the same": law})
-    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [check]])
+    check = Check(PLANTED_CLAIM, "case", curve(X**-0.5), law, {"the same": law})
+    monkeypatch.setitem(FAMILIES, "slips", family_of(check))
     assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 1
     assert "not rejected: the same" in capsys.readouterr().out
 
@@ -301,9 +430,9 @@ def test_an_unknown_family_is_refused_before_any_work(tmp_path, capsys):
 
 
 def test_a_number_that_is_not_there_is_empty_in_the_files(tmp_path, monkeypatch, in_threads):
-    (outside,) = runner.FAMILIES["one-pass"](QUICK)[-1]()
-    monkeypatch.setitem(runner.FAMILIES, "slips", lambda size: [lambda: [outside]])
-    assert main(["verify", "--family", "slips", "--output-dir", str(tmp_path)]) == 0
+    (outside,) = one_pass.tasks(QUICK)[-1].run()
+    monkeypatch.setitem(FAMILIES, "one-pass", family_of(outside))
+    assert main(["verify", "--family", "one-pass", "--output-dir", str(tmp_path)]) == 0
     (row,) = json.loads((tmp_path / "claims.json").read_text())["claims"]
     assert row["measured"] is None
     assert math.isnan(outside.judge().measured)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from batchlaw.evidence.claims import literature
+from batchlaw.evidence.claims.check_settings import FULL, QUICK
 from batchlaw.evidence.claims.literature import random_features, sketched_regression
-from batchlaw.evidence.claims.settings import FULL, QUICK
 from batchlaw.from_data.slopes import fit_slope
 from batchlaw.risk.one_pass import one_pass_risk
 

@@ -127,7 +127,7 @@ LAWS = [
 ]
 
 
-@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.name)
+@pytest.mark.parametrize("law", LAWS, ids=lambda law: law.departure.id)
 def test_a_data_law_keeps_the_problem_and_has_the_moments_it_names(law):
     n = 400_000
     problem = bl.Problem.from_spectrum([0.9, 0.4], [1.0, 0.5], 1.3)

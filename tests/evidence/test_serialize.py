@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from batchlaw.evidence.claims import paper_slips
+from batchlaw.evidence.claims.check_settings import QUICK
 from batchlaw.evidence.claims.claim import (
     Check,
     Collapse,
@@ -21,10 +22,11 @@ from batchlaw.evidence.claims.claim import (
     Proportional,
     Value,
 )
+from batchlaw.evidence.claims.registry import all_claims
 from batchlaw.evidence.claims.serialize import KINDS, from_plain, to_plain
-from batchlaw.evidence.claims.settings import QUICK
 from batchlaw.jobs.arrays import pack, unpack
 
+CLAIMS = all_claims()
 texts = st.text(max_size=8)
 numbers = st.floats() | st.floats().map(np.float64) | st.integers()
 arrays = hnp.arrays(
@@ -45,7 +47,13 @@ evidence = st.one_of(
     st.builds(OutsideRegime, st.lists(texts, max_size=3).map(tuple), texts),
 )
 checks = st.builds(
-    Check, texts, texts, texts, evidence, laws, st.dictionaries(texts, laws, max_size=2), texts
+    Check,
+    st.sampled_from(list(CLAIMS.values())),
+    texts,
+    evidence,
+    laws,
+    st.dictionaries(texts, laws, max_size=2),
+    texts,
 )
 
 
@@ -66,7 +74,7 @@ def same(one, other):
 
 
 def there_and_back(value):
-    return from_plain(json.loads(json.dumps(to_plain(value))))
+    return from_plain(json.loads(json.dumps(to_plain(value))), CLAIMS)
 
 
 @given(checks)
@@ -85,7 +93,7 @@ def test_every_kind_is_drawn_above():
 
 
 def test_a_family_comes_back_with_its_verdicts():
-    for check in [check for task in paper_slips.tasks(QUICK) for check in task()]:
+    for check in [check for task in paper_slips.tasks(QUICK) for check in task.run()]:
         again = there_and_back(check)
         assert same(again, check)
         assert again.judge() == check.judge()
