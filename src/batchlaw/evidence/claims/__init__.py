@@ -1,1 +1,1 @@
-"""The paper's claims, each measured and judged. One file a family; ``run`` runs them all."""
+"""The paper's claims, each measured and judged: one file per family, all in ``registry``."""

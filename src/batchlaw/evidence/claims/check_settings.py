@@ -41,6 +41,9 @@ DECADE = math.log(10.0)
 # The conditions on the largest norm of a sample: at a fixed rate no large dataset meets them.
 LARGEST_NORM = ("largest-norm", "largest-norm-mean")
 
+# What a row says where all hypotheses of its theorem hold.
+ALL_HOLD = "hold"
+
 LEARNING = "gamma T"
 MEMORY = "gamma T/log T"
 
@@ -115,7 +118,7 @@ def unexpectedly_outside(
 def hypotheses(law: Law) -> str:
     """What a row says of its theorem's hypotheses."""
     weak = [c for c in law.conditions if c.verdict != "holds"]
-    return "; ".join(f"{c.name} {c.verdict}: {c.measured:.3g}" for c in weak) or "hold"
+    return "; ".join(f"{c.name} {c.verdict}: {c.measured:.3g}" for c in weak) or ALL_HOLD
 
 
 def step_grid(longest: int, decades: float = 2.0, each: int = 6) -> IntArray:

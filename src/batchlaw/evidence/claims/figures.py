@@ -10,14 +10,10 @@ import matplotlib
 import numpy as np
 from matplotlib.figure import Figure
 
-from batchlaw.evidence.claims.claim import Check
+from batchlaw.evidence.claims.claim import CONFIRMED, CONTRADICTED, OPEN, Check
 from batchlaw.plots.common import CYCLE, RC
 
-VERDICT_COLOURS = {
-    "confirmed": "#0072B2",
-    "not settled at this size": "#E69F00",
-    "contradicted": "#D55E00",
-}
+VERDICT_COLOURS = {CONFIRMED: "#0072B2", OPEN: "#E69F00", CONTRADICTED: "#D55E00"}
 
 
 def slopes_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
@@ -83,11 +79,11 @@ def collapse_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
     return figure
 
 
-def overview_figure(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Figure:
+def overview_figure(labels: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Figure:
     """Measured minus predicted in units of the tolerance; a row is (claim, x, slack, verdict)."""
     with matplotlib.rc_context(RC):
-        labels = [fill(name, 58) for name in names]
-        height = 1.2 + 0.17 * sum(label.count("\n") + 1.5 for label in labels)
+        lines = [fill(label, 58) for label in labels]
+        height = 1.2 + 0.17 * sum(text.count("\n") + 1.5 for text in lines)
         figure = Figure(figsize=(9.5, height), layout="constrained")
         axes = figure.subplots()
         for verdict, colour in VERDICT_COLOURS.items():
@@ -106,8 +102,8 @@ def overview_figure(names: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Fi
                     label=verdict,
                 )
         axes.axvspan(-1.0, 1.0, color="#DDDDDD", zorder=0)
-        axes.set_yticks(-np.arange(len(names)), labels, fontsize=8)
-        axes.set(xlim=(-4.2, 4.2), ylim=(-len(names), 1), xlabel="(measured - predicted)/tolerance")
+        axes.set_yticks(-np.arange(len(lines)), lines, fontsize=8)
+        axes.set(xlim=(-4.2, 4.2), ylim=(-len(lines), 1), xlabel="(measured - predicted)/tolerance")
         figure.legend(loc="outside upper center", ncols=3)
     return figure
 

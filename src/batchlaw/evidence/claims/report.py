@@ -13,7 +13,7 @@ import numpy as np
 
 from batchlaw._base.files import OutputDirectory, Transaction
 from batchlaw._base.version import __version__
-from batchlaw.evidence.claims.check_settings import CheckSize
+from batchlaw.evidence.claims.check_settings import ALL_HOLD, CheckSize
 from batchlaw.evidence.claims.claim import (
     CONFIRMED,
     CONTRADICTED,
@@ -217,8 +217,8 @@ def _case_table(cases: Sequence[Row]) -> list[str]:
 
 
 def _hypotheses(row: Row) -> str:
-    said = row.check.hypotheses
-    return f"hypotheses: {said}" if said and said != "hold" else ""
+    weak = row.check.hypotheses
+    return f"hypotheses: {weak}" if weak not in ("", ALL_HOLD) else ""
 
 
 def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
