@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 import batchlaw as bl
 import reference
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
+from refused import refused
 
 weights = st.lists(st.floats(1e-6, 1.0) | st.just(0.0), min_size=2, max_size=4)
 
@@ -213,33 +214,23 @@ def test_an_uneven_constant_schedule_puts_the_extra_samples_first(paper):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field"),
     [
-        ({"budget": 2}, "budget must be at least one sample an update: 3 updates need 3, got 2"),
-        ({"budget": 14, "multiple_of": 4}, "multiple_of = 4, such as 12 or 16, got 14"),
-        (
-            {"budget": 10, "max_batch": 3},
-            "3 updates x the largest batch 3 = 9, got 10",
-        ),
-        (
-            {"budget": 10, "min_batch": 4},
-            "3 updates x the smallest batch 4 = 12, got 10",
-        ),
-        ({"budget": 9, "min_batch": 4, "max_batch": 2}, "min_batch must be at most .* 2, got 4"),
-        (
-            {"budget": 16, "min_batch": 5, "max_batch": 7, "multiple_of": 8},
-            "no multiple of 8 lies between batches of 5 and 7",
-        ),
-        ({"budget": 9, "min_batch": 0}, "min_batch must be a whole number of at least 1, got 0"),
-        ({"budget": 9, "method": "best"}, "method must be one of paper, greedy, continuous"),
-        ({"budget": 9, "method": "continuous", "multiple_of": 3}, "multiple_of needs integer"),
-        ({"budget": -9}, "budget must be a whole number of at least 1, got -9"),
+        ({"budget": 2}, "budget"),
+        ({"budget": 14, "multiple_of": 4}, "budget"),
+        ({"budget": 10, "max_batch": 3}, "budget"),
+        ({"budget": 10, "min_batch": 4}, "budget"),
+        ({"budget": 9, "min_batch": 4, "max_batch": 2}, "min_batch"),
+        ({"budget": 16, "min_batch": 5, "max_batch": 7, "multiple_of": 8}, "multiple_of"),
+        ({"budget": 9, "min_batch": 0}, "min_batch"),
+        ({"budget": 9, "method": "best"}, "method"),
+        ({"budget": 9, "method": "continuous", "multiple_of": 3}, "multiple_of"),
+        ({"budget": -9}, "budget"),
     ],
 )
-def test_a_bad_allocation_is_named(arguments, message):
-    budget = arguments.pop("budget")
-    with pytest.raises(ValueError, match=message):
-        bl.allocate([1.0, 2.0, 3.0], budget, **arguments)
+def test_a_bad_allocation_is_named(arguments, field):
+    with refused(field):
+        bl.allocate([1.0, 2.0, 3.0], **arguments)
 
 
 def test_bad_influence_and_batches_are_named():

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 import batchlaw as bl
 from batchlaw.batches import stages
 from batchlaw.batches.stages import best_stages
+from refused import refused
 
 influences = st.lists(st.floats(1e-6, 1.0) | st.just(0.0), min_size=2, max_size=8).filter(any)
 
@@ -93,7 +94,7 @@ def check_schedule(found, kappa, budget, count, rules):
 @given(st.lists(st.floats(1e-4, 1.0), min_size=2, max_size=9), st.integers(1, 5))
 def test_real_stages_equal_brute_force_over_all_segmentations(kappa, count):
     budget = 10**7
-    found = best_stages(kappa, budget, count, integer=False)
+    found = best_stages(kappa, budget, bl.Limits(stages=count), integer=False)
     best = least_root(kappa, count) ** 2 / budget
     assert found.objective == pytest.approx(best, rel=1e-12)
     assert found.lower_bound == pytest.approx(best, rel=1e-12)
@@ -105,7 +106,7 @@ def test_real_stages_equal_brute_force_over_all_segmentations(kappa, count):
 @given(constrained())
 def test_bounds_integers_and_multiples_equal_brute_force(problem):
     kappa, budget, count, rules = problem
-    found = best_stages(kappa, budget, count, **rules)
+    found = best_stages(kappa, budget, bl.Limits(stages=count, **rules))
     check_schedule(found, kappa, budget, count, rules)
     best = least_objective(kappa, budget, count, allowed(budget, rules))
     assert found.lower_bound <= best * (1 + 1e-12)
@@ -119,7 +120,7 @@ def test_the_search_from_the_dual_comes_within_five_percent_of_brute_force(probl
     kappa, budget, count, rules = problem
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "FEW", 0)
-        found = best_stages(kappa, budget, count, **rules)
+        found = best_stages(kappa, budget, bl.Limits(stages=count, **rules))
     check_schedule(found, kappa, budget, count, rules)
     best = least_objective(kappa, budget, count, allowed(budget, rules))
     assert best * (1 - 1e-12) <= found.objective <= best * 1.05
@@ -130,8 +131,8 @@ def test_real_stages_with_bounds_lie_between_the_dual_and_the_integers(kappa, lo
     high = low + 4
     budget = int(len(kappa) * (low + 4 * share))
     rules = {"min_batch": low, "max_batch": high}
-    real = best_stages(kappa, budget, count, integer=False, **rules)
-    whole = best_stages(kappa, budget, count, **rules)
+    real = best_stages(kappa, budget, bl.Limits(stages=count, **rules), integer=False)
+    whole = best_stages(kappa, budget, bl.Limits(stages=count, **rules))
     assert real.batches.min() >= low * (1 - 1e-12)
     assert real.batches.max() <= high * (1 + 1e-12)
     assert real.spent == pytest.approx(budget, rel=1e-12)
@@ -143,7 +144,7 @@ def test_real_stages_with_bounds_lie_between_the_dual_and_the_integers(kappa, lo
 def test_stage_counts_near_the_oracle_for_the_papers_wsd(paper, steps, counts):
     """Within 10, 5, 2 and 1 % of the oracle; no minimum binds at this budget."""
     kappa = bl.influence(paper, bl.wsd(steps, 0.05))
-    gaps = [best_stages(kappa, 10**9, k, integer=False).gap for k in range(1, 18)]
+    gaps = [best_stages(kappa, 10**9, bl.Limits(stages=k), integer=False).gap for k in range(1, 18)]
     assert (np.diff(gaps) < 0.0).all()
     assert [1 + int(np.argmax(np.array(gaps) <= g)) for g in (0.1, 0.05, 0.02, 0.01)] == counts
 
@@ -151,8 +152,10 @@ def test_stage_counts_near_the_oracle_for_the_papers_wsd(paper, steps, counts):
 def test_as_many_stages_as_steps_reach_the_oracle_and_the_greedy_integers(paper):
     kappa = bl.influence(paper, bl.wsd(64, 0.05))
     for count in (64, 10**9):
-        assert best_stages(kappa, 10**9, count, integer=False).gap == pytest.approx(0.0, abs=1e-12)
-        whole = best_stages(kappa, 512, count)
+        assert best_stages(
+            kappa, 10**9, bl.Limits(stages=count), integer=False
+        ).gap == pytest.approx(0.0, abs=1e-12)
+        whole = best_stages(kappa, 512, bl.Limits(stages=count))
         greedy = (kappa / bl.allocate(kappa, 512)).sum()
         assert whole.objective == pytest.approx(greedy, rel=1e-12)
         assert whole.lower_bound == pytest.approx(greedy, rel=1e-9)
@@ -160,9 +163,9 @@ def test_as_many_stages_as_steps_reach_the_oracle_and_the_greedy_integers(paper)
 
 def test_one_stage_is_the_constant_schedule():
     kappa = [1.0, 0.0, 3.0, 2.0]
-    assert best_stages(kappa, 23, 1).batches.tolist() == [5] * 4
-    assert best_stages(kappa, 23, 1, multiple_of=2).batches.tolist() == [4] * 4
-    real = best_stages(kappa, 23, 1, integer=False)
+    assert best_stages(kappa, 23, bl.Limits(stages=1)).batches.tolist() == [5] * 4
+    assert best_stages(kappa, 23, bl.Limits(stages=1, multiple_of=2)).batches.tolist() == [4] * 4
+    real = best_stages(kappa, 23, bl.Limits(stages=1), integer=False)
     np.testing.assert_allclose(real.batches, 23 / 4)
     assert real.lower_bound == real.objective
 
@@ -170,7 +173,7 @@ def test_one_stage_is_the_constant_schedule():
 def test_more_stages_never_cost_more(paper):
     kappa = bl.influence(paper, bl.wsd(64, 0.05))
     for rules in ({}, {"multiple_of": 4}, {"min_batch": 2, "max_batch": 12}):
-        found = [best_stages(kappa, 512, k, **rules) for k in range(1, 13)]
+        found = [best_stages(kappa, 512, bl.Limits(stages=k, **rules)) for k in range(1, 13)]
         assert (np.diff([f.objective for f in found]) <= 1e-15).all()
         assert (np.diff([f.lower_bound for f in found]) <= 1e-12).all()
         for k, each in enumerate(found, 1):
@@ -185,21 +188,29 @@ def test_the_dual_bound_is_tight_at_the_papers_sizes(paper):
         (5, {"multiple_of": 8}, 1e-6),
         (12, {"max_batch": 24}, 1e-5),
     ]:
-        found = best_stages(kappa, 8192, count, **rules)
+        found = best_stages(kappa, 8192, bl.Limits(stages=count, **rules))
         check_schedule(found, kappa, 8192, count, rules)
         assert found.objective <= found.lower_bound * (1 + slack)
 
 
 @pytest.mark.parametrize(
-    "rules",
-    [{"integer": False}, {}, {"multiple_of": 50}, {"min_batch": 60, "max_batch": 160}],
+    ("rules", "integer"),
+    [
+        ({}, False),
+        ({}, True),
+        ({"multiple_of": 50}, True),
+        ({"min_batch": 60, "max_batch": 160}, True),
+    ],
 )
-def test_the_bound_with_chosen_candidates_holds_for_all_boundaries(paper, rules, monkeypatch):
+def test_the_bound_with_chosen_candidates_holds_for_all_boundaries(
+    paper, rules, integer, monkeypatch
+):
     kappa = bl.influence(paper, bl.wsd(2000, 0.05))
-    exact = best_stages(kappa, 200_000, 5, **rules)
+    limits = bl.Limits(stages=5, **rules)
+    exact = best_stages(kappa, 200_000, limits, integer=integer)
     monkeypatch.setattr(stages, "EXACT_STEPS", 100)
     monkeypatch.setattr(stages, "CELLS", 150)
-    rough = best_stages(kappa, 200_000, 5, **rules)
+    rough = best_stages(kappa, 200_000, limits, integer=integer)
     assert rough.lower_bound <= exact.lower_bound * (1 + 1e-12)
     assert 0.0 < rough.boundary_loss < 0.01
     assert rough.lower_bound * (1 + rough.boundary_loss) >= exact.lower_bound * (1 - 1e-9)
@@ -215,11 +226,11 @@ def test_the_bound_with_chosen_candidates_holds_for_all_boundaries(paper, rules,
 )
 def test_candidates_never_make_the_bound_unsound(kappa, count, cells, integer):
     budget = 6 * len(kappa)
-    exact = best_stages(kappa, budget, count, integer=integer)
+    exact = best_stages(kappa, budget, bl.Limits(stages=count), integer=integer)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(stages, "EXACT_STEPS", 1)
         patch.setattr(stages, "CELLS", cells)
-        rough = best_stages(kappa, budget, count, integer=integer)
+        rough = best_stages(kappa, budget, bl.Limits(stages=count), integer=integer)
     assert rough.lower_bound <= exact.objective * (1 + 1e-12)
     assert rough.lower_bound <= rough.objective
 
@@ -227,7 +238,7 @@ def test_candidates_never_make_the_bound_unsound(kappa, count, cells, integer):
 def test_a_million_steps_and_ten_trillion_samples_are_staged_near_the_bound():
     kappa = bl.influence_proxy(bl.wsd(10**6, 0.05), a=2.0, scale=1.3)
     rules = {"min_batch": 1024, "multiple_of": 1024}
-    found = best_stages(kappa, 10**13, 8, **rules)
+    found = best_stages(kappa, 10**13, bl.Limits(stages=8, **rules))
     check_schedule(found, kappa, 10**13, 8, rules)
     assert found.boundary_loss < 2e-3
     assert found.objective / found.lower_bound - 1.0 < 2e-3
@@ -236,7 +247,7 @@ def test_a_million_steps_and_ten_trillion_samples_are_staged_near_the_bound():
 def test_stages_far_below_the_largest_keep_their_mass():
     """A plain difference of prefix sums would see nothing after the first half."""
     kappa = np.repeat([1.0, 1e-20, 4e-20], 50)
-    found = best_stages(kappa, 10**15, 3, integer=False)
+    found = best_stages(kappa, 10**15, bl.Limits(stages=3), integer=False)
     assert found.ends.tolist() == [50, 100, 150]
     assert found.sizes[2] / found.sizes[1] == pytest.approx(2.0, rel=1e-9)
 
@@ -246,45 +257,44 @@ def test_influence_may_vanish_over_any_range():
     for steps in (1000, 20_000):
         kappa = np.exp(-np.arange(steps)[::-1] / 3.0)
         for integer in (True, False):
-            found = best_stages(kappa, 10**10, 4, integer=integer)
+            found = best_stages(kappa, 10**10, bl.Limits(stages=4), integer=integer)
             assert found.lower_bound <= found.objective <= found.lower_bound * 1.3
             assert found.spent == pytest.approx(10**10, rel=1e-9)
 
 
 def test_influence_of_zero_everywhere_gives_a_constant_schedule():
-    found = best_stages(np.zeros(5), 32, 3)
+    found = best_stages(np.zeros(5), 32, bl.Limits(stages=3))
     assert found.batches.tolist() == [6] * 5
     assert (found.objective, found.lower_bound, found.gap) == (0.0, 0.0, 0.0)
-    assert best_stages(np.zeros(4), 10, 2, integer=False).batches.tolist() == [2.5] * 4
+    assert (
+        best_stages(np.zeros(4), 10, bl.Limits(stages=2), integer=False).batches.tolist()
+        == [2.5] * 4
+    )
 
 
 def test_samples_that_no_stage_needs_go_to_the_idle_ones():
-    found = best_stages([1.0, 1.0, 0.0, 0.0], 14, 2, max_batch=4)
+    found = best_stages([1.0, 1.0, 0.0, 0.0], 14, bl.Limits(stages=2, max_batch=4))
     assert found.batches.tolist() == [4, 4, 3, 3]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field"),
     [
-        ({"stages": 0}, "stages must be a whole number of at least 1, got 0"),
-        (
-            {"budget": 10, "min_batch": 4},
-            "budget must be at least 3 updates x the smallest batch 4 = 12, got 10",
-        ),
-        (
-            {"budget": 10, "min_batch": 2, "multiple_of": 4},
-            "budget must be at least 3 updates x the smallest batch 4 = 12, got 10",
-        ),
-        ({"min_batch": 5, "max_batch": 4}, "min_batch must be at most max_batch = 4, got 5"),
-        (
-            {"min_batch": 5, "max_batch": 7, "multiple_of": 8},
-            "no multiple of 8 lies between batches of 5 and 7",
-        ),
-        ({"max_batch": 4}, "budget must be at most 3 updates x the largest batch 4 = 12, got 16"),
-        ({"multiple_of": 2, "integer": False}, "multiple_of needs integer batches"),
-        ({"budget": 16.5}, "budget must be a whole number, got 16.5"),
+        ({"stages": 0}, "stages"),
+        ({"budget": 10, "min_batch": 4}, "budget"),
+        ({"budget": 10, "min_batch": 2, "multiple_of": 4}, "budget"),
+        ({"min_batch": 5, "max_batch": 4}, "min_batch"),
+        ({"min_batch": 5, "max_batch": 7, "multiple_of": 8}, "multiple_of"),
+        ({"max_batch": 4}, "budget"),
+        ({"multiple_of": 2, "integer": False}, "multiple_of"),
+        ({"budget": 16.5}, "budget"),
+        ({"stages": None}, "stages"),
+        ({"stages": None, "batch_factor": 2}, "batch_factor"),
+        ({"batch_factor": 1}, "batch_factor"),
     ],
 )
-def test_a_bad_request_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        best_stages([1.0, 2.0, 3.0], **({"budget": 16, "stages": 2} | arguments))
+def test_a_bad_request_is_named(arguments, field):
+    limits = {"stages": 2} | arguments
+    budget, integer = limits.pop("budget", 16), limits.pop("integer", True)
+    with refused(field):
+        best_stages([1.0, 2.0, 3.0], budget, bl.Limits(**limits), integer=integer)

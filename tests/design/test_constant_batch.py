@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
-from batchlaw.design.comparison import gradient_noise_scale
+from batchlaw.design.comparison import noise_scales
 from batchlaw.design.constant_batch import (
     best_batch,
     by_law,
@@ -128,7 +128,7 @@ def test_the_noise_scale_is_not_the_saturation_batch(smooth):
 
 def test_the_noise_scale_is_read_before_the_last_update_and_averaged(paper):
     rates = bl.wsd(50, 0.2)
-    scale = gradient_noise_scale(paper, rates)
+    scale = noise_scales(paper, rates)
     found = noise_scale(paper, rates)
     assert found.final == scale[-1]
     assert found.mean == pytest.approx(sum(scale * rates) / sum(rates), rel=1e-12)
@@ -187,7 +187,7 @@ def test_the_command_prints_what_the_functions_find(capsys, tmp_path):
         ("--gamma 3", "peak rate 3 is unstable"),
         ("--share 0", "share must be above 0.0, got 0.0"),
         ("--plot x.svg", "plot must end in .png or .pdf, got 'x.svg'"),
-        ("--problem none.csv", "problem of a law must be one of"),
+        ("--problem none.csv", "--problem must be one of"),
     ],
 )
 def test_bad_options_of_the_command_are_one_line(options, message, capsys):

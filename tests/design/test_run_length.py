@@ -2,15 +2,16 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
-from batchlaw.design.comparison import compare, gradient_noise_scale
+from batchlaw.design.comparison import compare, noise_scales
 from batchlaw.design.run_length import (
     CostModel,
-    best_horizon,
-    best_horizon_and_peak,
+    best_run_length,
+    best_run_length_and_rate,
     evaluate,
     frontier,
-    joint_choices,
+    run_length_choices,
 )
+from refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +20,7 @@ def problem():
 
 
 def test_the_best_horizon_is_best_among_all(problem):
-    best = best_horizon(problem, 120, 0.5)
+    best = best_run_length(problem, 120, 0.5)
     everyone = {T: evaluate(problem, 120, T, 0.5) for T in range(10, 121)}
     totals = {T: choice.total for T, choice in everyone.items() if choice is not None}
     assert best.total == min(totals.values())
@@ -28,9 +29,9 @@ def test_the_best_horizon_is_best_among_all(problem):
 
 
 def test_choosing_the_rate_too_is_at_least_as_good(problem):
-    joint = best_horizon_and_peak(problem, 120)
+    joint = best_run_length_and_rate(problem, 120)
     for peak in (0.1, 0.5, 1.0):
-        assert joint.total <= best_horizon(problem, 120, peak).total * (1 + 2e-3)
+        assert joint.total <= best_run_length(problem, 120, peak).total * (1 + 2e-3)
 
 
 def test_the_frontier_has_no_choice_that_another_beats(problem):
@@ -39,7 +40,7 @@ def test_the_frontier_has_no_choice_that_another_beats(problem):
     times, risks = [c.seconds for c in kept], [c.total for c in kept]
     assert times == sorted(times)
     assert risks == sorted(risks, reverse=True)
-    for choice in joint_choices(problem, 120, points=8, cost=cost):
+    for choice in run_length_choices(problem, 120, points=8, cost=cost):
         steps, peak = choice.steps, choice.peak
         flat = np.ceil(120 / steps / 4) * 4  # constant batches, in as many waves as they need
         capped = evaluate(problem, 120, steps, peak, cost=cost, max_batch=int(flat))
@@ -69,7 +70,7 @@ def test_the_comparison_is_at_an_equal_budget_and_led_by_the_oracle(paper):
 
 def test_the_noise_scale_is_that_of_sampled_gradients(small):
     rates = bl.wsd(10, 0.3)
-    scale = gradient_noise_scale(small, rates)
+    scale = noise_scales(small, rates)
     features, labels = small.sample(200_000, seed=2)
     error = -small.optimum.copy()
     for t, rate in enumerate(rates):
@@ -82,9 +83,9 @@ def test_the_noise_scale_is_that_of_sampled_gradients(small):
 
 def test_bad_choices_are_named(problem):
     with pytest.raises(ValueError, match="samples must be a whole number of at least 10, got 5"):
-        best_horizon(problem, 5, 0.1)
-    with pytest.raises(ValueError, match="no horizon is stable for 100 samples"):
-        best_horizon(problem, 100, 50.0)
+        best_run_length(problem, 5, 0.1)
+    with refused("peak", bl.Unstable):
+        best_run_length(problem, 100, 50.0)
     with pytest.raises(ValueError, match="width must be a whole number of at least 1, got 0"):
         CostModel(width=0)
     with pytest.raises(ValueError, match="step_seconds must be at least 0.0, got -1"):

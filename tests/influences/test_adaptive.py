@@ -5,7 +5,9 @@ import pytest
 
 import batchlaw as bl
 from batchlaw._base.kernels import adjoint
-from batchlaw.influences.adaptive import ModelSpectrum, adam_influence
+from batchlaw.influences.adaptive import adam_influence
+from batchlaw.model.model_spectrum import ModelSpectrum
+from refused import refused
 
 RATES = np.random.default_rng(5).uniform(0.05, 0.6, 9)
 MU = np.array([1.1, 0.4, 0.09])
@@ -104,7 +106,7 @@ def test_negative_eigenvalues_are_left_out():
     values = np.array([2.0, 0.5, -0.3])
     nodes = ModelSpectrum("hessian", values, 2.2, 0.0, 3, 10).nodes()
     np.testing.assert_array_equal(nodes.eigenvalues, [2.0, 0.5])
-    with pytest.raises(ValueError, match="nodes need a positive eigenvalue, got none"):
+    with refused("eigenvalues"):
         ModelSpectrum("hessian", -values[:2], -2.5, 0.0, 3, 10).nodes()
 
 
@@ -119,17 +121,17 @@ def test_exact_slopes_of_the_regression_are_just_above_influence():
 
 
 def test_bad_input_is_refused_in_one_line():
-    with pytest.raises(ValueError, match="beta1 must be below 1, got 1.0"):
+    with refused("beta1"):
         adam_influence(MU, RATES, beta1=1.0)
-    with pytest.raises(ValueError, match="rate times weight_decay must be below 1"):
+    with refused("weight_decay"):
         adam_influence(MU, RATES, weight_decay=4.0)
-    with pytest.raises(ValueError, match="peak rate .* is unstable"):
+    with refused("rates", bl.Unstable):
         adam_influence(MU, 100.0 * RATES)
-    with pytest.raises(ValueError, match="noise must have one entry for each of the 3"):
+    with refused("noise"):
         adam_influence(MU, RATES, noise=[1.0])
-    with pytest.raises(ValueError, match="scale must have one entry for each of the 9 rates"):
+    with refused("scale"):
         adam_influence(MU, RATES, scale=[1.0])
-    with pytest.raises(ValueError, match="come with a ModelSpectrum"):
+    with refused("noise"):
         adam_influence(spectrum(), RATES, noise=MU)
-    with pytest.raises(ValueError, match="tail must be one of"):
+    with refused("tail"):
         spectrum().nodes("fat")

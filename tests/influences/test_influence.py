@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 import batchlaw as bl
 import reference
+from refused import refused
 
 
 @given(
@@ -77,15 +78,15 @@ def test_the_proxy_is_nearly_as_good_as_the_spectrum(paper):
 
 
 def test_bad_rates_are_named():
-    with pytest.raises(ValueError, match=r"peak rate 3.1 is unstable: 2 / largest eigenvalue is 2"):
+    with refused("rates", bl.Unstable):
         bl.influence([1.0], [0.1, 3.1])
-    with pytest.raises(ValueError, match="rates must be finite, got nan at position 2"):
+    with refused("rates"):
         bl.influence([1.0], [0.1, float("nan")])
-    with pytest.raises(ValueError, match="rates must be >= 0, got -0.1 at position 1"):
+    with refused("rates"):
         bl.influence([1.0], [-0.1])
-    with pytest.raises(ValueError, match="rates must not all be zero"):
+    with refused("rates"):
         bl.influence([1.0], [0.0])
-    with pytest.raises(ValueError, match="multiplicity must have one entry for each of the 1"):
+    with refused("multiplicity"):
         bl.influence([1.0], [0.1], multiplicity=[1, 2])
 
 
@@ -94,7 +95,7 @@ def test_a_problem_brings_its_multiplicities():
     rates = bl.wsd(64, 0.1)
     expected = bl.influence(problem.eigenvalues, rates, multiplicity=[1, 500])
     np.testing.assert_array_equal(bl.influence(problem, rates), expected)
-    with pytest.raises(ValueError, match="multiplicity comes with the problem"):
+    with refused("multiplicity"):
         bl.influence(problem, rates, multiplicity=[1, 500])
 
 

@@ -6,6 +6,7 @@ import pytest
 import batchlaw as bl
 from batchlaw.faces.cli import main
 from batchlaw.plans.planner import PowerLaw
+from refused import refused
 
 RATES = bl.wsd(64, 0.05)
 
@@ -70,17 +71,17 @@ def test_noise_along_the_run_moves_the_samples(paper):
     model = bl.plan(RATES, 512, spectrum=paper, stages=None, noise="model")
     # Nearer to the exact optimum of 0.6809 than influence alone, which gives 0.6818.
     assert model.prediction["exact_variance_against_constant"] == pytest.approx(0.6810, abs=5e-5)
-    with pytest.raises(ValueError, match='noise must be an array, or "model" with a problem'):
+    with refused("noise"):
         bl.plan(RATES, 512, noise="model")
 
 
 def test_a_reshuffled_plan_quotes_no_gain(paper):
     options = {"spectrum": paper, "dataset_size": 100}
-    made = bl.plan(RATES, 2048, sampling="reshuffled epochs", **options)
+    made = bl.plan(RATES, 2048, procedure="reshuffled", **options)
     assert made.prediction == {}
     assert any("no gain is quoted" in text for text in made.assumptions)
     assert made.batches.max() <= 100
-    independent = bl.plan(RATES, 2048, sampling="independent batches", **options)
+    independent = bl.plan(RATES, 2048, procedure="multi-pass", **options)
     kappa, b = bl.influence(paper, RATES), independent.batches
     rho = [bl.effective_fluctuation(kappa, x, 100) for x in (b, np.full(64, b.mean()))]
     assert independent.prediction["noise_against_constant"] == pytest.approx(rho[0] / rho[1])
@@ -105,7 +106,7 @@ def test_allocate_takes_stages(paper):
     assert batches.sum() <= 512
     best = (kappa / bl.allocate(kappa, 512)).sum()
     assert best < (kappa / batches).sum() < 1.12 * best
-    with pytest.raises(ValueError, match="stages need method greedy or continuous, got paper"):
+    with refused("stages"):
         bl.allocate(kappa, 512, stages=4, method="paper")
 
 
@@ -117,31 +118,34 @@ def test_allocate_takes_stages(paper):
             "--budget 6400 --min-batch 9 --max-batch 8",
             "--min-batch must be at most --max-batch = 8, got 9",
         ),
-        ("--budget 6400 --min-batch 5 --max-batch 7 --multiple-of 8", "no multiple of 8"),
+        ("--budget 6400 --min-batch 5 --max-batch 7 --multiple-of 8", "--multiple-of must have"),
         ("--budget 6400 --stages 0", "stages must be a whole number of at least 1, got 0"),
-        ("", "a budget must be given: --budget SAMPLES, or --tokens N with --sequence-length N"),
+        ("", "--budget must be given in samples; or --tokens, with --sequence-length"),
         ("--tokens 5000", "batchlaw: --sequence-length must be given for a budget in tokens"),
         ("--budget 640 --format olmo", "--sequence-length must be given for olmo"),
         (
             "--tokens 6400 --sequence-length 10 --budget 700",
-            "budgets contradict each other: 6400 tokens are 640 samples of 10, got 700 samples",
+            "samples must agree with the 6400 tokens, 640 samples of 10, got 700",
         ),
         ("--budget 640 --format yaml", "format must be one of json, megatron"),
         ("--budget 640 --exponent 0.9", "exponent must be above 1.0, got '0.9'"),
         ("--budget 640 --exponent 3:2", "exponent must be above 3.0, got '2'"),
         (
             "--budget 640 --multiple-of 6 --data-parallel 4",
-            "multiple-of must be a multiple of data-parallel x micro-batch = 4, got 6",
+            "--multiple-of must be a multiple of --data-parallel x --micro-batch = 4, got 6",
         ),
         (
-            "--budget 640 --sampling reshuffled-epochs",
-            "--dataset-size must be given for reshuffled",
+            "--budget 640 --procedure reshuffled",
+            "--dataset-size must be given for procedure reshuffled",
         ),
-        ("--budget 640 --seed 3", "a plan without --problem has no use for --seed"),
-        ("--budget 640 --problem paper --scale 3", "describe an unknown spectrum, not a problem's"),
+        ("--budget 640 --seed 3", "--seed has no use without --problem"),
+        (
+            "--budget 640 --problem paper --scale 3",
+            "--scale describes an unknown spectrum",
+        ),
         ("--budget 640 --scale 1e6", "scale 1e+06 makes the peak rate 0.05 unstable"),
         ("--budget 640 --data-parallel 0", "data-parallel must be a whole number of at least 1"),
-        ("--budget 6400 --dataset-size 100", "name the sampling"),
+        ("--budget 6400 --dataset-size 100", "name the --procedure"),
     ],
 )
 def test_a_bad_plan_is_one_line_and_exit_code_2(options, message, capsys):
@@ -194,7 +198,7 @@ def test_the_command_exports(capsys):
 def test_a_plan_by_factors_can_be_exported_to_olmo(stages, capsys):
     """OLMo-core changes batches by whole factors, and raises them after whole batches only."""
     made = bl.plan(
-        bl.wsd(1000, 0.3, decay="linear"), 512_000, stages=stages, multiple_of=64, factor=2
+        bl.wsd(1000, 0.3, decay="linear"), 512_000, stages=stages, multiple_of=64, batch_factor=2
     )
     sizes = [size for _, size in made.stages]
     consumed, begin = 0, 0
@@ -216,8 +220,8 @@ def test_a_plan_by_factors_can_be_exported_to_olmo(stages, capsys):
 
 
 def test_factors_need_stages():
-    with pytest.raises(ValueError, match="factor needs stages, got none"):
-        bl.plan(RATES, 4096, stages=None, factor=2)
+    with refused("batch_factor"):
+        bl.plan(RATES, 4096, stages=None, batch_factor=2)
 
 
 def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
@@ -236,7 +240,7 @@ def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
 def test_a_plan_with_momentum_follows_its_influence_and_its_exact_variance(paper):
     for form in ({}, {"nesterov": True}, {"pytorch": True}, {"nesterov": True, "pytorch": True}):
         rule = {"momentum": 0.9} | form
-        made = bl.plan(RATES / 10, 512, spectrum=paper, stages=None, **rule)
+        made = bl.plan(RATES / 10, 512, spectrum=paper, stages=None, rule=bl.sgd(**rule))
         kappa = bl.influence(paper, RATES / 10, **rule)
         np.testing.assert_array_equal(made.batches, bl.allocate(kappa, 512))
         risk = bl.one_pass_risk(paper, RATES / 10, [made.batches, np.full(64, 8)], **rule)
@@ -246,7 +250,7 @@ def test_a_plan_with_momentum_follows_its_influence_and_its_exact_variance(paper
 
 
 def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
-    reuse = {"spectrum": paper, "sampling": "independent batches", "dataset_size": 16}
+    reuse = {"spectrum": paper, "procedure": "multi-pass", "dataset_size": 16}
     made = bl.plan(RATES, 2048, replacement=True, stages=5, **reuse)
     assert made.batches.max() > 16
     kappa = bl.influence(paper, RATES)
@@ -256,25 +260,71 @@ def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "field"),
     [
-        ({"momentum": 0.9}, "must have a problem's spectrum"),
-        ({"nesterov": True}, "forms of momentum, which is zero"),
-        ({"replacement": True}, "replacement must come with independent batches, got one pass"),
+        ({"replacement": True}, "replacement"),
+        ({"spectrum": [1.0, 0.5]}, "spectrum"),
+        ({"spectrum": np.ones(3)}, "spectrum"),
+        ({"spectrum": "paper"}, "spectrum"),
+        ({"influence": np.ones(63)}, "influence"),
+        ({"influence": np.zeros(64)}, "influence"),
+        ({"influence": -np.ones(64)}, "influence"),
+        ({"influence": np.ones((2, 3, 64))}, "influence"),
+        ({"influence": np.ones(64), "spectrum": bl.PowerLaw()}, "spectrum"),
+        ({"influence": np.ones(64), "rule": bl.sgd(0.9)}, "rule"),
+        ({"procedure": "one pass"}, "procedure"),
     ],
 )
-def test_a_plan_refuses_what_it_cannot_use(options, said):
-    with pytest.raises(ValueError, match=said):
+def test_a_plan_refuses_what_it_cannot_use(options, field):
+    with refused(field):
         bl.plan(RATES, 512, **options)
 
 
+def test_an_influence_becomes_a_plan(paper):
+    """The plan of a problem is that of its influence, but for what only the problem knows."""
+    kappa = bl.influence(paper, RATES)
+    of_problem = bl.plan(RATES, 512, spectrum=paper)
+    of_influence = bl.plan(RATES, 512, influence=kappa)
+    assert of_influence.stages == of_problem.stages
+    exact = {"exact_variance_against_constant"}
+    assert of_problem.prediction.keys() - of_influence.prediction.keys() == exact
+    for name, value in of_influence.prediction.items():
+        assert value == of_problem.prediction[name]
+    assert "given influence" in of_influence.assumptions[0]
+
+
+def test_several_influences_make_the_worst_case_best():
+    candidates = np.array([bl.influence_proxy(RATES, a, 10.0) for a in (1.2, 3.0)])
+    plan = bl.plan(RATES, 4096, influence=candidates, stages=None)
+    worst = plan.prediction["worst_ratio_over_exponents"]
+    for kappa in candidates:
+        other = bl.allocate(kappa, 4096)
+        ratios = [(k / other).sum() * 4096 / np.sqrt(k).sum() ** 2 for k in candidates]
+        assert worst < max(ratios)
+    assert "2 influences are possible" in plan.assumptions[1]
+
+
+def test_a_power_law_can_be_planned_with_momentum():
+    """On its eigenvalues: the closed form is for plain SGD."""
+    law, rule = bl.PowerLaw(2.0, 10.0), bl.sgd(0.9)
+    plan = bl.plan(RATES / 10, 512, spectrum=law, rule=rule, stages=None)
+    kappa = bl.influence(law, RATES / 10, rule=rule)
+    np.testing.assert_array_equal(plan.batches, bl.allocate(kappa, 512))
+    assert "momentum 0.9" in plan.assumptions[0]
+
+
+def test_every_spectrum_can_be_planned_for(paper):
+    from batchlaw.model.model_spectrum import ModelSpectrum
+
+    features, _ = paper.sample(200, 1)
+    estimated = bl.estimate.estimate_spectrum(features)
+    measured = ModelSpectrum("hessian", paper.eigenvalues[:8], paper.trace, 0.0, 64, 100)
+    for spectrum in (estimated, measured, bl.PowerLaw(2.0, 1.3)):
+        plan = bl.plan(RATES, 512, spectrum=spectrum)
+        assert 0.6 < plan.prediction["noise_against_constant"] < 0.8
+
+
 def test_a_plan_with_momentum_is_for_one_pass(paper):
-    with pytest.raises(ValueError, match="must be for one pass, got independent batches"):
-        bl.plan(
-            RATES,
-            512,
-            spectrum=paper,
-            momentum=0.9,
-            sampling="independent batches",
-            dataset_size=64,
-        )
+    reuse = {"procedure": "multi-pass", "dataset_size": 64}
+    with refused("momentum"):
+        bl.plan(RATES, 512, spectrum=paper, rule=bl.sgd(0.9), **reuse)

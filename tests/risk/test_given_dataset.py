@@ -3,7 +3,7 @@ import pytest
 
 import batchlaw as bl
 import reference
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.risk import given_dataset, gradient_descent
 from batchlaw.risk import runs as procedures
 from batchlaw.risk.given_dataset import first_order_weights, fluctuation_given_dataset

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.risk.mean_field import (
     LARGEST_GROWTH,
     _solve,

@@ -9,7 +9,8 @@ import batchlaw as bl
 import reference
 from batchlaw._base.kernels import influence as influence_kernels
 from batchlaw._base.kernels import moments
-from batchlaw.schedule.update_rules import ema, readout, running_readout, tail_average, update_rule
+from batchlaw.schedule.averages import ema, readout, running_readout, tail_average
+from refused import refused
 
 FORMS = [
     (reference.heavy_ball, {"nesterov": False, "pytorch": False}),
@@ -95,7 +96,7 @@ def test_variance_is_the_sum_of_noise_times_response(_, options, average, settin
     s = setting
     mu = s["mu"]
     problem = bl.Problem.from_spectrum(mu, s["v"] ** 2, s["s2"])
-    rule = update_rule(s["rates"], s["betas"], **options)
+    rule = bl.sgd(s["betas"], **options).coefficients(s["rates"])
     # The influence of one direction alone is (mu psi)^2.
     squares = np.stack(
         [
@@ -119,7 +120,7 @@ def test_momentum_zero_is_plain_sgd(rates):
     rates = np.array(rates)
     batches = np.full((1, rates.size), 2.0)
     last = np.append(np.zeros(rates.size - 1), 1.0)
-    rule = update_rule(rates)
+    rule = bl.sgd().coefficients(rates)
     plain, general = np.empty((2, 1, rates.size + 1, 3))
     moments.one_pass_moments(mu, many, energy, 0.7, rates, batches, plain)
     iterate = running_readout(None, rates.size)
@@ -205,18 +206,72 @@ def test_an_ema_that_never_moves_keeps_the_start(small):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "field"),
     [
-        ({"momentum": 1.0}, r"momentum must lie in \[0, 1\), got 1.0"),
-        ({"momentum": -0.1}, r"momentum must lie in \[0, 1\), got -0.1"),
-        ({"momentum": [0.1, 0.2]}, "momentum must be one number or one for each of the 10 rates"),
-        ({"average": [0.1] * 9}, "average must have one weight for each of the 10 rates, got 9"),
-        ({"average": [0.2] * 10}, "average must sum to at most 1, got 2"),
+        ({"momentum": 1.0}, "momentum"),
+        ({"momentum": -0.1}, "momentum"),
+        ({"momentum": [0.1, 0.2]}, "momentum"),
+        ({"momentum": [[0.1, 0.2]]}, "momentum"),
+        ({"nesterov": True}, "nesterov"),
+        ({"pytorch": True}, "pytorch"),
+        ({"average": [0.1] * 9}, "average"),
+        ({"average": [0.2] * 10}, "average"),
+        ({"average": "median:3"}, "average"),
+        ({"average": "tail:2"}, "average"),
+        ({"momentum": 0.9, "rule": bl.sgd()}, "momentum"),
+        ({"average": "ema:0.9", "rule": bl.sgd(0.5)}, "average"),
+        ({"rule": 0.9}, "rule"),
     ],
 )
-def test_bad_options_are_named(small, options, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_options_are_named(small, options, field):
+    with refused(field):
         bl.one_pass_risk(small, bl.wsd(10, 0.2), np.full(10, 2), **options)
+
+
+def test_the_keywords_are_shorthand_for_a_rule(small):
+    """The same bits from both, in all three functions that have them."""
+    rates, batches = bl.wsd(12, 0.2), np.full(12, 3)
+    options = {"momentum": 0.6, "nesterov": True, "average": "ema:0.8"}
+    rule = bl.sgd(**options)
+    by_rule = bl.one_pass_risk(small, rates, batches, rule=rule)
+    by_keywords = bl.one_pass_risk(small, rates, batches, **options)
+    assert (by_rule.total, by_rule.procedure) == (by_keywords.total, by_keywords.procedure)
+    np.testing.assert_array_equal(
+        bl.influence(small, rates, rule=rule), bl.influence(small, rates, **options)
+    )
+    np.testing.assert_array_equal(
+        bl.optimal_batches(small, rates, 40, rule=rule).batches,
+        bl.optimal_batches(small, rates, 40, **options).batches,
+    )
+    np.testing.assert_array_equal(
+        bl.influence(small, rates, average="ema:0.8"),
+        bl.influence(small, rates, average=ema(12, 0.8)),
+    )
+
+
+def test_solvers_refuse_a_rule_that_is_not_theirs(small):
+    """A further rule reaches the solvers, which say that they cannot solve it."""
+
+    class Sign(bl.UpdateRule):
+        name = "sign"
+        plain = False
+
+        def readout(self, steps):
+            return None
+
+        def title(self, procedure):
+            return procedure
+
+        def assumption(self):
+            return "sign descent"
+
+    for solve in (
+        lambda rule: bl.influence(small, [0.1, 0.1], rule=rule),
+        lambda rule: bl.one_pass_risk(small, [0.1, 0.1], 2, rule=rule),
+        lambda rule: bl.optimal_batches(small, [0.1, 0.1], 4, rule=rule),
+    ):
+        with refused("rule"):
+            solve(Sign())
 
 
 def test_momentum_moves_the_limit_of_the_rate(small):
@@ -224,13 +279,13 @@ def test_momentum_moves_the_limit_of_the_rate(small):
     top = float(small.eigenvalues[0])
     for nesterov, limit in ((False, 3.0 / top), (True, 1.5 / top)):
         bl.influence(small.eigenvalues, [0.999 * limit], momentum=0.5, nesterov=nesterov)
-        with pytest.raises(ValueError, match="is unstable"):
+        with refused("rates", bl.Unstable):
             bl.influence(small.eigenvalues, [1.001 * limit], momentum=0.5, nesterov=nesterov)
     assert readout(None, 3) is None
 
 
 def test_weights_may_exceed_one_by_rounding_only():
     assert readout([0.5, 0.5 + 1e-12], 2) is not None
-    with pytest.raises(ValueError, match="average must sum to at most 1, got 1.01"):
+    with refused("average"):
         readout([0.5, 0.51], 2)
     assert np.count_nonzero(tail_average(100, 0.29)) == 29

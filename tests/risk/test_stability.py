@@ -3,7 +3,6 @@ import pytest
 
 import batchlaw as bl
 from batchlaw.risk.stability import growth, largest_stable_rate
-from batchlaw.schedule.update_rules import update_rule
 
 
 def _spectral_radius(problem, rate, batch):
@@ -15,8 +14,9 @@ def _spectral_radius(problem, rate, batch):
 
 
 def _spectral_radius_with_momentum(problem, rate, batch, **form):
+    form = form if form["momentum"] else {}
     """The same for (e, v) of every direction, from the coefficients of the update itself."""
-    look, keep, gain, drag, push = update_rule(np.array([rate]), **form)[0]
+    look, keep, gain, drag, push = bl.sgd(**form).coefficients(np.array([rate]))[0]
     mu = np.repeat(problem.eigenvalues, problem.multiplicity.astype(int))
     at_gradient = np.array([1.0, 2 * look, look**2])
     noise = np.array([push**2, push * gain, gain**2])

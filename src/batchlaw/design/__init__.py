@@ -1,1 +1,53 @@
-"""Whole settings, and the choices of batches, run length and rate that are best for them."""
+"""Whole settings, and the choices of batches, run length and rate that are best for them.
+
+Public as ``bl.design``; the paper's own laws are ``bl.one_pass_law`` and ``bl.multi_pass_law``.
+"""
+
+from batchlaw.design.case import Case
+from batchlaw.design.comparison import Compared, compare, noise_scales
+from batchlaw.design.constant_batch import (
+    BatchChoice,
+    Saturation,
+    best_batch,
+    by_law,
+    exact,
+    excess_curve,
+    largest_harmless_batch,
+    saturation,
+    saturation_batch,
+)
+from batchlaw.design.optimum import Optimum, model_noise, optimal_batches, plan_weights
+from batchlaw.design.run_length import (
+    CostModel,
+    RunChoice,
+    best_run_length,
+    best_run_length_and_rate,
+    frontier,
+    run_length_choices,
+)
+
+__all__ = [
+    "BatchChoice",
+    "Case",
+    "Compared",
+    "CostModel",
+    "Optimum",
+    "RunChoice",
+    "Saturation",
+    "best_batch",
+    "best_run_length",
+    "best_run_length_and_rate",
+    "by_law",
+    "compare",
+    "exact",
+    "excess_curve",
+    "frontier",
+    "largest_harmless_batch",
+    "model_noise",
+    "noise_scales",
+    "optimal_batches",
+    "plan_weights",
+    "run_length_choices",
+    "saturation",
+    "saturation_batch",
+]

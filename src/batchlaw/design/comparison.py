@@ -34,7 +34,7 @@ class Compared:
     risk: Risk
 
 
-def gradient_noise_scale(problem: Problem, rates: ArrayLike) -> FloatArray:
+def noise_scales(problem: Problem, rates: ArrayLike) -> FloatArray:
     """B_noise before every step: the trace of a sample gradient's covariance over |mean|^2.
 
     For Gaussian features at the mean iterate, with error m: the covariance of z (z.m - r) is
@@ -67,7 +67,7 @@ def compare(
     t = np.arange(1, T + 1, dtype=np.float64)
     stage = np.minimum((t - 1) * STAGES // T, STAGES - 1)
     warm = np.minimum(np.maximum.accumulate(gamma) / gamma.max(), 1.0)
-    noise = gradient_noise_scale(problem, gamma)
+    noise = noise_scales(problem, gamma)
     finite = np.isfinite(noise)
     shapes: dict[str, tuple[FloatArray, FloatArray]] = {
         "constant": (gamma, np.ones(T)),

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.design.comparison import gradient_noise_scale
+from batchlaw.design.comparison import noise_scales
 from batchlaw.design.run_length import FEWEST, Shape
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
@@ -46,7 +46,7 @@ Model = Callable[[int, float], Parts]
 
 
 @dataclass(frozen=True)
-class Choice:
+class BatchChoice:
     """A horizon T with its batch size N/T, not rounded, and what it costs."""
 
     steps: int
@@ -61,7 +61,7 @@ class Curve:
     samples: int
     batches: FloatArray
     excess: FloatArray
-    best: Choice
+    best: BatchChoice
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def horizon_exponent(a: float, b: float) -> float:
     return min(1.0, checks.real("a", a, above=1.0) / checks.real("b", b, above=1.0))
 
 
-def best_batch(model: Model, samples: int, *, points: int = 25) -> Choice:
+def best_batch(model: Model, samples: int, *, points: int = 25) -> BatchChoice:
     """The horizon T, and so the batch N/T, with the smallest excess for N samples.
 
     The best of ``points`` horizons from 10 to N, then golden section to 0.2 per cent in T.
@@ -138,7 +138,7 @@ def best_batch(model: Model, samples: int, *, points: int = 25) -> Choice:
     at = int(np.argmin([excess(int(steps)) for steps in grid]))
     low, high = int(grid[max(at - 1, 0)]), int(grid[min(at + 1, grid.size - 1)])
     steps = min(int(grid[at]), _valley(excess, low, high), key=excess)
-    return Choice(steps, N / steps, model(steps, N / steps))
+    return BatchChoice(steps, N / steps, model(steps, N / steps))
 
 
 def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
@@ -151,8 +151,8 @@ def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
 
 
 def largest_harmless_batch(
-    model: Model, samples: int, *, share: float = 0.1, best: Choice | None = None
-) -> Choice:
+    model: Model, samples: int, *, share: float = 0.1, best: BatchChoice | None = None
+) -> BatchChoice:
     """The shortest run on N samples whose excess is within ``share`` of the best one's.
 
     More parallel than ``best`` (found if not given) at a price that is agreed on. Below the best
@@ -163,19 +163,22 @@ def largest_harmless_batch(
     best = best_batch(model, N) if best is None else best
     excess, allowed = _excess_at(model, N), (1.0 + share) * best.parts.excess
     low, high = FEWEST - 1, best.steps
+    # By hand, because T is a whole number; SciPy's bisection is for real ones.
     while high - low > 1 and high > low * NARROW:
         middle = max(math.isqrt(low * high), low + 1)
         low, high = (low, middle) if excess(middle) <= allowed else (middle, high)
-    return Choice(high, N / high, model(high, N / high))
+    return BatchChoice(high, N / high, model(high, N / high))
 
 
 def saturation_batch(model: Model, steps: int, *, share: float = 0.1) -> float:
     """The batch from which a run of T updates gains little: variance = share of the rest.
 
     The smallest B (a real number, at least 1) at which the variance is at most ``share`` times
-    approximation + bias, to 1e-6; infinite past 10^9, where there is nothing left to compare
+    approximation + bias, to 1e-12; infinite past 10^9, where there is nothing left to compare
     with. Neither of these depends on B, and the variance falls with it.
     """
+    from scipy.optimize import brentq
+
     share = checks.real("share", share, at_least=SMALLEST_SHARE)
     T = checks.count("steps", steps, minimum=FEWEST)
 
@@ -186,24 +189,20 @@ def saturation_batch(model: Model, steps: int, *, share: float = 0.1) -> float:
 
     if over(1.0) <= 1.0:
         return 1.0
-    low = high = 1.0
-    while over(high) > 1.0:
-        low, high = high, 4.0 * high
-        if high > LARGEST_BATCH:
-            return math.inf
-    while high > low * (1.0 + 1e-6):
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if over(middle) > 1.0 else (low, middle)
-    return high
+    if over(LARGEST_BATCH) > 1.0:
+        return math.inf
+    # In logarithms the variance is nearly a straight line: a few runs of the model suffice.
+    ends = 0.0, math.log(LARGEST_BATCH)
+    return math.exp(brentq(lambda y: math.log(over(math.exp(y))), *ends, xtol=1e-12))
 
 
 def noise_scale(problem: Problem, rates: ArrayLike) -> NoiseScale:
-    """``baselines.gradient_noise_scale`` before the last step, and its mean weighted by the rates.
+    """``noise_scales`` before the last step, and its mean weighted by the rates.
 
     What practice calls the critical batch size. It is a property of one step and of the
     spectrum's trace; ``saturation_batch`` is one of the whole run. docs/laws.md compares them.
     """
-    scale = gradient_noise_scale(problem, rates)
+    scale = noise_scales(problem, rates)
     return NoiseScale(float(scale[-1]), float(np.average(scale, weights=np.asarray(rates))))
 
 
@@ -236,7 +235,11 @@ def _excess_at(model: Model, samples: int) -> Callable[[int], float]:
 
 
 def _valley(excess: Callable[[int], float], low: int, high: int) -> int:
-    """Golden section over whole numbers, in their logarithm."""
+    """Golden section over whole numbers, in their logarithm.
+
+    Not ``scipy.optimize.minimize_scalar``, which is for real numbers: a rounded T would be
+    asked for again and again, and the last steps are a choice among neighbours.
+    """
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
     while high - low > 2 and high > low * NARROW:
         left = round(low**ratio * high ** (1.0 - ratio))

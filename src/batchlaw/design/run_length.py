@@ -10,6 +10,7 @@ import numpy as np
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import Unstable
 from batchlaw.batches.allocation import allocate
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
@@ -50,7 +51,7 @@ class CostModel:
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class RunChoice:
     """One horizon and peak rate with its oracle schedule, exact risk and cost."""
 
     steps: int
@@ -74,23 +75,21 @@ def evaluate(
     shape: Shape = wsd,
     cost: CostModel | None = None,
     max_batch: int | None = None,
-) -> Choice | None:
+) -> RunChoice | None:
     """Exact one-pass risk of the oracle schedule at a horizon; None where it diverges."""
     rates = shape(steps, peak)
     try:
         kappa = influence(problem, rates)
         batches = np.asarray(allocate(kappa, samples, max_batch=max_batch), dtype=np.float64)
         risk = one_pass_risk(problem, rates, batches)
-    except ValueError as error:
-        if "unstable" in str(error):
-            return None
-        raise
-    return Choice(steps, peak, rates, batches, risk, (cost or CostModel()).seconds(batches))
+    except Unstable:
+        return None
+    return RunChoice(steps, peak, rates, batches, risk, (cost or CostModel()).seconds(batches))
 
 
-def best_horizon(
+def best_run_length(
     problem: Problem, samples: int, peak: float, *, shape: Shape = wsd, points: int = 40
-) -> Choice:
+) -> RunChoice:
     """The number of updates that is best for N = ``samples``, each with its oracle schedule.
 
     Fewer updates have less noise and more bias (the horizon-noise trade-off of theorem 1).
@@ -108,6 +107,7 @@ def best_horizon(
             totals[steps] = math.inf if choice is None else choice.total
         return totals[steps]
 
+    # Whole numbers, and each has been evaluated once: no search over real ones fits here.
     while high - low > NEAR:
         third = (high - low) // 3
         if loss(low + third) < loss(high - third):
@@ -122,14 +122,14 @@ def best_horizon(
     return best
 
 
-def best_horizon_and_peak(
+def best_run_length_and_rate(
     problem: Problem, samples: int, *, shape: Shape = wsd, points: int = 20
-) -> Choice:
+) -> RunChoice:
     """The best pair (T, gamma) for N = ``samples``, each with its oracle schedule."""
-    choices = joint_choices(problem, samples, shape=shape, points=points)
+    choices = run_length_choices(problem, samples, shape=shape, points=points)
     best = min(choices, key=lambda choice: choice.total)
     # The grid of horizons is coarse: look between its points at the rate that was found.
-    finer = best_horizon(problem, samples, best.peak, shape=shape, points=points)
+    finer = best_run_length(problem, samples, best.peak, shape=shape, points=points)
     return min(best, finer, key=lambda choice: choice.total)
 
 
@@ -140,27 +140,27 @@ def frontier(
     *,
     shape: Shape = wsd,
     points: int = 20,
-) -> list[Choice]:
+) -> list[RunChoice]:
     """Choices that no other beats in both risk and wall-clock, fastest first.
 
     With a parallel width every horizon is tried with batches capped at each number of waves
     too, down to the fewest that hold the samples: a lower cap is faster and noisier.
     """
-    choices = joint_choices(problem, samples, shape=shape, points=points, cost=cost)
+    choices = run_length_choices(problem, samples, shape=shape, points=points, cost=cost)
     for choice in tuple(choices):
         for cap in _caps(choice, cost):
             capped = evaluate(
                 problem, samples, choice.steps, choice.peak, shape=shape, cost=cost, max_batch=cap
             )
             choices += [] if capped is None else [capped]
-    kept: list[Choice] = []
+    kept: list[RunChoice] = []
     for choice in sorted(choices, key=lambda c: (c.seconds, c.total)):
         if not kept or choice.total < kept[-1].total:
             kept.append(choice)
     return kept
 
 
-def _caps(choice: Choice, cost: CostModel) -> list[int]:
+def _caps(choice: RunChoice, cost: CostModel) -> list[int]:
     """Whole waves below the choice's largest batch that can still hold all samples."""
     if cost.width is None:
         return []
@@ -169,23 +169,27 @@ def _caps(choice: Choice, cost: CostModel) -> list[int]:
     return [waves * cost.width for waves in range(least, most)]
 
 
-def joint_choices(
+def run_length_choices(
     problem: Problem,
     samples: int,
     *,
     shape: Shape = wsd,
     points: int = 20,
     cost: CostModel | None = None,
-) -> list[Choice]:
-    """The best rate of every horizon on a grid, found by golden section in its logarithm."""
+) -> list[RunChoice]:
+    """The best rate of every horizon on a grid, to 0.1 per cent."""
+    from scipy.optimize import minimize_scalar
+
     top = math.log(2.0 / float(problem.eigenvalues[0])) - 1e-9
 
     def best_peak(steps: int) -> float:
         def loss(log_peak: float) -> float:
             choice = evaluate(problem, samples, steps, math.exp(log_peak), shape=shape)
-            return math.inf if choice is None else choice.total
+            # Where runs diverge, more than any logarithm, and less towards the stable rates.
+            return 1e3 + log_peak if choice is None else math.log(choice.total)
 
-        return math.exp(_golden(loss, top - math.log(1e4), top))
+        bounds = top - math.log(1e4), top
+        return math.exp(minimize_scalar(loss, bounds=bounds, options={"xatol": 1e-3}).x)
 
     return _horizons(problem, samples, best_peak, shape, points, cost)
 
@@ -197,7 +201,7 @@ def _horizons(
     shape: Shape,
     points: int,
     cost: CostModel | None,
-) -> list[Choice]:
+) -> list[RunChoice]:
     samples = checks.count("samples", samples, minimum=FEWEST)
     grid = np.unique(np.geomspace(FEWEST, samples, checks.count("points", points)).astype(int))
     choices = (
@@ -206,24 +210,7 @@ def _horizons(
     )
     kept = [choice for choice in choices if choice is not None]
     if not kept:
-        raise ValueError(f"no horizon is stable for {samples} samples at this rate")
+        raise Unstable(
+            "peak", f"is stable for no run length of {samples} samples", subject="this rate"
+        )
     return kept
-
-
-def _golden(loss: Callable[[float], float], low: float, high: float) -> float:
-    """Minimum of a function with one valley, to 1e-3 of the bracket's start."""
-    ratio = (math.sqrt(5.0) - 1.0) / 2.0
-    tolerance = 1e-3 * (high - low)
-    left, right = high - ratio * (high - low), low + ratio * (high - low)
-    at_left, at_right = loss(left), loss(right)
-    while high - low > tolerance:
-        # Where both diverge the valley lies at smaller rates.
-        if at_left <= at_right:
-            high, right, at_right = right, left, at_left
-            left = high - ratio * (high - low)
-            at_left = loss(left)
-        else:
-            low, left, at_left = left, right, at_right
-            right = low + ratio * (high - low)
-            at_right = loss(right)
-    return left if at_left < at_right else right

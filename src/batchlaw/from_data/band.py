@@ -31,6 +31,7 @@ from batchlaw.from_data.estimated_spectrum import (
     population_spectrum,
 )
 from batchlaw.from_data.survival import KnotTable
+from batchlaw.influences.weights import influence
 
 # Rows that a band needs.
 FEWEST = 8
@@ -110,7 +111,7 @@ def influence_band(
     exponent = int(np.frexp(np.abs(rows).max())[1])
     found = _judge(np.ldexp(rows, -exponent), samples, Z.shape[1], np.ldexp(gamma, 2 * exponent))
     spectrum = _rescaled(found.statistic.spectrum, 2 * exponent)
-    kappa = spectrum.influence(gamma)
+    kappa = influence(spectrum, gamma)
     if not kappa.any():
         raise InputError("rates", "must leave some influence, every kappa_t is zero")
     draws = 0 if Z.size > LARGEST else draws

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw.from_data.estimated_spectrum import RANK, check_features
-from batchlaw.schedule.update_rules import check_stable
+from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.kernels import EmpiricalKernels, EmpiricalSpectrum, empirical_kernels
 
 

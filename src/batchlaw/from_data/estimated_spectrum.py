@@ -16,8 +16,8 @@ is estimated without bias, and the number of directions are held.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,9 +25,8 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError, arg
-from batchlaw.from_data.nonnegative import nonnegative_least_squares
-from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
+from batchlaw.model.spectrum import Directions
 
 # Ratio of neighbouring eigenvalues that the fit may choose from.
 GRID = 1.12
@@ -150,6 +149,8 @@ def population_spectrum(
 
 def _fit(x: FloatArray, n: int, p: int) -> tuple[FloatArray, FloatArray]:
     """Atoms and their masses, for sample eigenvalues with the largest at 1."""
+    from scipy.optimize import nnls
+
     trace = float(x.sum())
     lowest = 0.1 * min(float(x[-1]), trace / p)
     grid = GRID ** -np.arange(math.ceil(math.log(1.0 / lowest) / math.log(GRID)) + 1.0)
@@ -168,7 +169,7 @@ def _fit(x: FloatArray, n: int, p: int) -> tuple[FloatArray, FloatArray]:
     # Directions that have no variance count among the p: a last column for zero.
     empty = np.append(np.zeros(design.shape[0] - 1), HELD / p)
     values = np.concatenate([counts.real, counts.imag[above], [HELD, HELD]])
-    masses = nonnegative_least_squares(np.column_stack([design, empty]), values)[:-1]
+    masses = nnls(np.column_stack([design, empty]), values)[0][:-1]
     # What the sum is held to within is closed: the trace is the sample's.
     masses *= trace / float(masses @ grid)
     return grid[masses > 0.0], masses[masses > 0.0]
@@ -236,9 +237,9 @@ class EstimatedSpectrum:
         """The corrected eigenvalues, one entry a direction."""
         return np.repeat(self.eigenvalues, self.multiplicity.astype(np.int64))
 
-    def influence(self, rates: ArrayLike, **options: Any) -> FloatArray:
-        """kappa_t at these eigenvalues; options as for ``batchlaw.influence``."""
-        return influence(self.eigenvalues, rates, multiplicity=self.multiplicity, **options)
+    def directions(self, peak: float) -> Sequence[Directions]:
+        """As a ``Spectrum``: the corrected eigenvalues, whatever the rates are."""
+        return [Directions(self.eigenvalues, self.multiplicity)]
 
     def problem(self, noise_variance: float = 1.0) -> Problem:
         """A problem with this spectrum that starts at its optimum: features know no target."""

@@ -91,7 +91,7 @@ def _plugged(
     spectrum = estimate_spectrum(features)
     if method == "plug-in":
         return influence(spectrum.sample_eigenvalues, rates)
-    return spectrum.influence(rates)
+    return influence(spectrum, rates)
 
 
 def _noise(truth: FloatArray, believed: FloatArray, budget: int) -> float:

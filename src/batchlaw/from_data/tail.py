@@ -66,20 +66,26 @@ def effective_dimensions(
 ) -> tuple[FloatArray, FloatArray]:
     """The population's d(q) and e(q) from a sample's eigenvalues (those that are not zero).
 
-    1/m(z) = q is solved for z below the smallest of the n eigenvalues by bisection.
+    1/m(z) = q is solved for z below the smallest of the n eigenvalues.
     """
+    from scipy.optimize.elementwise import find_root
+
     n, zeros = samples, samples - eigenvalues.size
     least = 0.0 if zeros else float(eigenvalues.min())
-    # Distances to the smallest eigenvalue, between q/n and q.
-    near, far = q / n, q.copy()
-    for _ in range(60):
-        gap = np.sqrt(near * far)
-        inverse = 1.0 / (eigenvalues - least + gap[:, None])
-        m = (inverse.sum(axis=1) + zeros / gap) / n
-        beyond = m < 1.0 / q
-        near, far = np.where(beyond, near, gap), np.where(beyond, gap, far)
-    slope = ((inverse**2).sum(axis=1) + zeros / gap**2) / n
-    return n * (1.0 + (least - gap) * m), n * (1.0 - m**2 / slope)
+
+    def mean_inverse(gap: FloatArray, power: int) -> FloatArray:
+        """m(z) at a distance from the smallest eigenvalue, and m'(z) for ``power`` 2."""
+        inverse = (1.0 / (eigenvalues - least + gap[:, None])) ** power
+        return np.asarray(inverse.sum(axis=1) + zeros / gap**power) / n
+
+    def excess(log_gap: FloatArray, q: FloatArray) -> FloatArray:
+        return np.log(q * mean_inverse(np.exp(log_gap), 1))
+
+    # The distance is between q/n and q; rounding must not leave it at an end.
+    ends = np.log(q / n) - 1.0, np.log(q) + 1.0
+    gap = np.exp(find_root(excess, ends, args=(q,)).x)
+    m = mean_inverse(gap, 1)
+    return n * (1.0 + (least - gap) * m), n * (1.0 - m**2 / mean_inverse(gap, 2))
 
 
 def fit_tail(features: ArrayLike, *, centre: bool = False, allow_constant: bool = False) -> Tail:

@@ -16,7 +16,7 @@ from batchlaw.plots.common import INFLUENCE, RATE, RC, ROOT, STYLES
 if TYPE_CHECKING:
     from batchlaw.design.comparison import Compared
     from batchlaw.design.constant_batch import Curve, Saturation
-    from batchlaw.design.run_length import Choice
+    from batchlaw.design.run_length import RunChoice
 
 
 def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], noise: str) -> Figure:
@@ -103,7 +103,7 @@ def comparison_figure(rows: Sequence[Compared]) -> Figure:
     return figure
 
 
-def frontier_figure(choices: Sequence[Choice]) -> Figure:
+def frontier_figure(choices: Sequence[RunChoice]) -> Figure:
     """Risk against wall-clock of the choices that no other beats."""
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(5.5, 3.6), layout="constrained")

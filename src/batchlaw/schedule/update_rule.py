@@ -128,7 +128,14 @@ class SGD(UpdateRule):
 
     @property
     def plain(self) -> bool:
-        return not np.any(self.momentum) and self.average in (None, "last")
+        return not np.any(self.momentum) and not self.averages
+
+    @property
+    def averages(self) -> bool:
+        """Whether anything but the last iterate is read out."""
+        if isinstance(self.average, str):
+            return self.average != "last"
+        return self.average is not None
 
     def momenta(self, steps: int) -> FloatArray:
         """beta of every step."""
@@ -171,10 +178,10 @@ class SGD(UpdateRule):
         if np.any(self.momentum):
             form = "Nesterov" if self.nesterov else "heavy-ball"
             procedure += f" with {form} momentum" + (" in PyTorch's form" if self.pytorch else "")
-        return procedure if self.average in (None, "last") else f"{procedure}, averaged"
+        return f"{procedure}, averaged" if self.averages else procedure
 
     def assumption(self) -> str:
-        moving, averaged = bool(np.any(self.momentum)), self.average not in (None, "last")
+        moving, averaged = bool(np.any(self.momentum)), self.averages
         method = "plain SGD on a quadratic loss"
         if moving:
             form = "Nesterov's" if self.nesterov else "heavy-ball"

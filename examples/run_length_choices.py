@@ -1,7 +1,7 @@
 """The best horizon and rate for a fixed number of samples, its price in wall-clock, and the
 schedules that people use beside the oracle. Makes the figures of docs/plan.md.
 
-    .venv/bin/python examples/joint_choices.py docs/figures
+    .venv/bin/python examples/run_length_choices.py docs/figures
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 import batchlaw as bl
 from batchlaw import plots
 from batchlaw.design.comparison import compare
-from batchlaw.design.run_length import CostModel, best_horizon, best_horizon_and_peak, frontier
+from batchlaw.design.run_length import CostModel, best_run_length, best_run_length_and_rate, frontier
 from batchlaw.faces.cli.table import text_table
 
 SAMPLES, UPDATES = 4096, 512
@@ -20,8 +20,8 @@ SAMPLES, UPDATES = 4096, 512
 
 def main(folder: Path) -> None:
     problem = bl.Problem.paper()
-    fixed = best_horizon(problem, SAMPLES, 0.5)
-    both = best_horizon_and_peak(problem, SAMPLES, points=14)
+    fixed = best_run_length(problem, SAMPLES, 0.5)
+    both = best_run_length_and_rate(problem, SAMPLES, points=14)
     print(f"{SAMPLES} samples, peak rate 0.5: {fixed.steps} updates, risk {fixed.total:.5f}")
     print(f"and the rate free: {both.steps} updates at {both.peak:.3f}, risk {both.total:.5f}\n")
 
