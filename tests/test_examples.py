@@ -18,7 +18,7 @@ SCRIPTS = {
         (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
     ],
     "explorer_pictures.py": [([".", "--only", "explorer"], {"explorer"})],
-    "joint_choices.py": [(["."], {"frontier", "schedules"})],
+    "run_length_choices.py": [(["."], {"frontier", "schedules"})],
     "pilot_regret.py": [([".", "--pilots", "2"], {"pilot_regret"})],
     "pilot_to_plan.py": [(["--quick"], set())],
     "sensitivity.py": [
@@ -28,7 +28,7 @@ SCRIPTS = {
     "static_batch.py": [([".", "--quick"], {"static_batch"})],
 }
 # Pages all of whose tables an example prints.
-TABLES = {"joint_choices.py": "plan.md"}
+TABLES = {"run_length_choices.py": "plan.md"}
 # sweep.toml is run with docs/sweeps.md, which shows it.
 SWEEPS = {"paper_sweep.toml", "sweep.toml"}
 
@@ -65,6 +65,7 @@ def test_a_script_runs_and_leaves_its_pictures(script, arguments, pictures, tmp_
         assert all(re.findall(NUMBER, row) in printed for row in rows)
 
 
+@pytest.mark.slow
 def test_the_papers_sweep_has_the_variance_of_experiment_1(tmp_path):
     """0.679 of the constant schedule's with 512 samples; a standard error is 0.03."""
     store = tmp_path / "paper.sqlite"

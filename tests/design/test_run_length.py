@@ -28,12 +28,23 @@ def test_the_best_horizon_is_best_among_all(problem):
     assert best.total == bl.one_pass_risk(problem, best.rates, best.batches).total
 
 
+@pytest.mark.slow
 def test_choosing_the_rate_too_is_at_least_as_good(problem):
     joint = best_run_length_and_rate(problem, 120)
     for peak in (0.1, 0.5, 1.0):
         assert joint.total <= best_run_length(problem, 120, peak).total * (1 + 2e-3)
 
 
+@pytest.mark.parametrize("directions", [1, 3000])
+def test_the_rate_of_a_run_length_is_its_best(directions):
+    """Of many equal directions all but the lowest rates that are tried diverge."""
+    flat = bl.Problem.from_spectrum([1.0], [1.0 / directions], 1.0, [directions])
+    for choice in run_length_choices(flat, 120, points=5):
+        others = [evaluate(flat, 120, choice.steps, x * choice.peak) for x in (0.5, 0.98, 1.02, 2)]
+        assert all(other is None or choice.total < other.total for other in others)
+
+
+@pytest.mark.slow
 def test_the_frontier_has_no_choice_that_another_beats(problem):
     cost = CostModel(step_seconds=1.0, sample_seconds=0.01, width=4)
     kept = frontier(problem, 120, cost, points=8)

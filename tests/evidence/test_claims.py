@@ -14,7 +14,7 @@ import pytest
 from batchlaw._base.errors import InputError
 from batchlaw.evidence.claims import literature, one_pass, reuse
 from batchlaw.evidence.claims import run as runner
-from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize
+from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize, fewest_samples
 from batchlaw.evidence.claims.claim import (
     CONFIRMED,
     CONTRADICTED,
@@ -77,6 +77,14 @@ def in_threads(monkeypatch):
     monkeypatch.setattr("batchlaw.faces.cli.verify.worker_processes", worker_threads)
 
 
+@pytest.mark.parametrize("mass", [1.0, 6.4, 500.0, 1e6])
+def test_the_fewest_samples_are_the_least_that_keep_the_hypothesis(mass):
+    """gamma L log N <= N/3."""
+    N = fewest_samples(mass)
+    assert mass * math.log(N) <= N / 3 < mass * math.log(N - 1) + 1 / 3
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family, tmp_path):
     rows = run([family], tmp_path / "verify.sqlite")
@@ -246,6 +254,7 @@ def test_an_estimate_is_judged_with_its_error(law, verdict):
     assert Estimate(1.0, "x", error=0.02).judge(law).verdict == verdict
 
 
+@pytest.mark.slow
 def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
     assert main(["verify", "--quick", "--family", "slips", "--output-dir", str(tmp_path)]) == 0
     with (tmp_path / "claims.csv").open() as file:
@@ -304,6 +313,7 @@ def test_the_help_names_every_family(capsys):
     assert ", ".join(FAMILIES) in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_figures_of_an_earlier_report_go(tmp_path):
     (tmp_path / "claim_99.png").write_bytes(b"old")
     (tmp_path / "mine.png").write_bytes(b"kept")
@@ -312,6 +322,7 @@ def test_figures_of_an_earlier_report_go(tmp_path):
     assert (tmp_path / "mine.png").exists()
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_workers(tmp_path):
     one, two = (run(["slips"], tmp_path / f"{n}.sqlite", n) for n in (1, 2))
     assert [row.judgement for row in one] == [row.judgement for row in two]

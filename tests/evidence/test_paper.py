@@ -18,6 +18,8 @@ from batchlaw.evidence.paper.run import run as run_prepared
 from batchlaw.jobs.store import Store
 from batchlaw.jobs.workers import worker_threads
 
+pytestmark = pytest.mark.slow
+
 COLUMNS = {
     "dynamic_one_pass_summary.csv": "schedule,n,b_eff,variance,variance_se,exact_variance",
     "dynamic_multipass_wor_summary.csv": "schedule,grad_budget,rho_eff,fluctuation,fluctuation_se,"

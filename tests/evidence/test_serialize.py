@@ -92,6 +92,7 @@ def test_every_kind_is_drawn_above():
     assert set(KINDS.values()) == drawn
 
 
+@pytest.mark.slow
 def test_a_family_comes_back_with_its_verdicts():
     for check in [check for task in paper_slips.tasks(QUICK) for check in task.run()]:
         again = there_and_back(check)

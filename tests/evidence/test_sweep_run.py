@@ -104,6 +104,7 @@ def slow_after_a_while(cell):
     return {"k": cell["k"]}
 
 
+@pytest.mark.slow
 def test_a_task_of_cells_that_turn_slow_is_cut_short_and_goes_on(tmp_path, monkeypatch):
     monkeypatch.setattr("batchlaw.jobs.execution.LONGEST", 0.5)
     sizes = []

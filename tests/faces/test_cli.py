@@ -27,6 +27,7 @@ def results_in(folder):
     return [path for path in folder.iterdir() if not path.name.startswith("paper.sqlite")]
 
 
+@pytest.mark.slow
 def test_reproduce_writes_its_files_and_prints_a_table(tmp_path, capsys):
     assert main(["reproduce", "--output-dir", str(tmp_path / "new"), *SMALL]) == 0
     out = capsys.readouterr().out
@@ -88,6 +89,7 @@ def test_an_output_directory_that_cannot_be_written_is_named(tmp_path, capsys):
     assert blocked.read_text() == ""
 
 
+@pytest.mark.slow
 def test_a_failure_while_writing_leaves_no_file_behind(tmp_path, monkeypatch, capsys):
     def broken(*_):
         raise OSError("disk full")
@@ -184,6 +186,7 @@ def test_progress_is_shown_on_a_terminal(tmp_path):
     assert b"3/3" in shown
 
 
+@pytest.mark.slow
 def test_schedules_that_round_alike_have_ratio_one_without_error(tmp_path, capsys):
     """At n = 96 the early-large schedule is the constant one, and its standard error is 0."""
     options = [
@@ -208,6 +211,7 @@ def test_schedules_that_round_alike_have_ratio_one_without_error(tmp_path, capsy
     assert code in (0, 1)
 
 
+@pytest.mark.slow
 def test_too_few_repetitions_give_no_verdict(tmp_path, capsys):
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
     out = capsys.readouterr().out
@@ -215,6 +219,7 @@ def test_too_few_repetitions_give_no_verdict(tmp_path, capsys):
     assert "measured figures need 30 repetitions or more" in out
 
 
+@pytest.mark.slow
 def test_a_figure_that_does_not_agree_gives_exit_code_1(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr("batchlaw.evidence.paper.reported.LIMIT", 1e-9)
     options = ["40" if option == "20" else option for option in SMALL]
@@ -222,6 +227,7 @@ def test_a_figure_that_does_not_agree_gives_exit_code_1(tmp_path, capsys, monkey
     assert "  NO" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_target_that_is_a_directory_leaves_everything_as_it_was(tmp_path, capsys):
     (tmp_path / "summary.json").mkdir()
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 2
@@ -229,6 +235,7 @@ def test_a_target_that_is_a_directory_leaves_everything_as_it_was(tmp_path, caps
     assert [path.name for path in results_in(tmp_path)] == ["summary.json"]
 
 
+@pytest.mark.slow
 def test_files_are_renamed_into_place_not_rewritten(tmp_path):
     """A reader who has the old file open keeps the old content: its inode is another."""
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0

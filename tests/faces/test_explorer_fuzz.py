@@ -11,6 +11,8 @@ from schemathesis import checks
 
 from batchlaw.faces.app.server import make_app
 
+pytestmark = pytest.mark.slow
+
 ADDRESS = "http://127.0.0.1:8000"
 APP = make_app()
 SCHEMA = schemathesis.openapi.from_asgi("/api/openapi.json", APP, headers={"host": "127.0.0.1"})

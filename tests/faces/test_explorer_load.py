@@ -3,6 +3,8 @@
 import os
 import runpy
 
+import pytest
+
 from browser import apart
 from paths import BENCHMARKS
 
@@ -10,6 +12,8 @@ from paths import BENCHMARKS
 SECONDS = 30.0 if os.environ.get("CI") else 5.0
 
 
+@pytest.mark.slow
+@pytest.mark.process
 def test_fifty_clients_are_served_without_an_error(monkeypatch):
     monkeypatch.syspath_prepend(BENCHMARKS)
     run = runpy.run_path(str(BENCHMARKS / "explorer_load.py"))["run"]

@@ -72,6 +72,7 @@ def test_full_batches_do_not_fluctuate(small):
     assert risk.excess == pytest.approx(descent.excess, rel=1e-13)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n", [5, 24])
 def test_first_order_matches_monte_carlo(small, n):
     """Also with N < M, at rates where the first order is good to a few per cent."""

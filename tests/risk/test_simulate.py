@@ -16,6 +16,7 @@ def _within(ours, error, expected, limit):
     assert np.max(distance) < limit, f"{distance} standard errors apart"
 
 
+@pytest.mark.slow
 def test_one_pass_measures_the_exact_risk(small):
     exact = bl.one_pass_risk(small, RATES, SCHEDULES)
     risk = bl.simulate_one_pass(small, RATES, SCHEDULES, repetitions=20_000, seed=1)
@@ -27,6 +28,7 @@ def test_one_pass_measures_the_exact_risk(small):
     assert (risk.standard_error("variance") < 0.02 * exact.variance).all()
 
 
+@pytest.mark.slow
 @settings(max_examples=15)
 @given(st.data())
 def test_one_pass_measures_the_exact_risk_of_random_problems(data):
@@ -67,6 +69,7 @@ def test_the_centred_variance_is_the_papers_estimator(small):
     assert risk.ratio("variance", 1, 0)[1] == pytest.approx(expected, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_standard_errors_are_the_spread_over_seeds(small):
     runs = [
         bl.simulate_one_pass(small, RATES, SCHEDULES, repetitions=60, seed=seed)
@@ -104,6 +107,7 @@ def test_fluctuation_and_gradient_descent_match_the_definition(small):
     assert risk.standard_error("fluctuation") == pytest.approx(error, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_fluctuation_of_one_step_is_the_sampling_variance(small):
     """One step from zero on N samples: Fluc = rho gamma^2 E tr(Sigma Cov_i(z_i y_i))."""
     N, rate, repetitions = 6, 0.3, 6000
