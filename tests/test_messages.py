@@ -16,7 +16,7 @@ SENTENCES = ("needed", "hint", "where", "subject")
 TO_TEXT = ("str", "repr", "format")
 NAMES = ("error", "exception")
 # Called without arguments these change the white space of a message alone.
-LAYOUT = ("split", "strip")
+LAYOUT = ("split", "splitlines", "strip")
 
 
 class _Reader(ast.NodeVisitor):

@@ -54,7 +54,7 @@ def _described(error: Exception) -> str:
     """An error of somebody else's code in one line, with the place that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = [f for f in frames if not f.filename.startswith("<")][-1]
-    first = str(error).strip().split("\n")[0]
+    first = next(iter(str(error).strip().splitlines()), "")
     return f"{type(error).__name__}: {first} ({Path(place.filename).name}:{place.lineno})"
 
 
