@@ -1,12 +1,14 @@
 """Sphinx: `make docs` builds docs/_build/html without a network, and any warning fails it."""
 
 import re
+from pathlib import Path
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 from sphinx.util.inspect import TypeAliasForwardRef
 
 from batchlaw._base.version import __version__
+from batchlaw.faces.reference import TABLES
 
 project = "batchlaw"
 author = "the batchlaw developers"
@@ -15,7 +17,7 @@ extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphin
 html_theme = "furo"
 html_title = f"batchlaw {release}"
 html_show_copyright = False
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "_generated"]
 myst_enable_extensions = ["dollarmath", "colon_fence"]
 myst_heading_anchors = 3
 autodoc_typehints = "description"
@@ -102,5 +104,14 @@ def _join_punctuation(formula):
         span += nodes.Text(sign)
 
 
+def write_tables(app):
+    """The tables that words.md includes, from the registries."""
+    folder = Path(app.srcdir) / "_generated"
+    folder.mkdir(exist_ok=True)
+    for name, table in TABLES.items():
+        (folder / f"{name}.md").write_text(table() + "\n")
+
+
 def setup(app):
+    app.connect("builder-inited", write_tables)
     app.add_post_transform(LineBreaks)

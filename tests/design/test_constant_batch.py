@@ -77,12 +77,12 @@ def test_the_saturation_batch_is_where_the_variance_is_a_share_of_the_rest(smoot
     model = exact(smooth, 0.2)
     B = saturation_batch(model, 500, share=share)
     parts = model(500, B)
-    assert parts.variance == pytest.approx(share * (parts.approximation + parts.bias), rel=1e-5)
+    assert parts.variance == pytest.approx(share * (parts.approximation + parts.bias), rel=1e-11)
     law = by_law(1.5, 2.2, 10**6, 0.2)
     time = 500 / math.log(500)
     rest = 10 ** (6 * -1.2) + 100 ** (-1.2 / 1.5)
     expected = (0.2 * time) ** (1 / 1.5) / time / (share * rest)
-    assert saturation_batch(law, 500, share=share) == pytest.approx(expected, rel=1e-5)
+    assert saturation_batch(law, 500, share=share) == pytest.approx(expected, rel=1e-11)
 
 
 def test_one_sample_may_already_be_enough(rough):

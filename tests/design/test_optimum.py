@@ -339,12 +339,12 @@ def test_model_noise_is_the_residual_before_each_step(small):
     for options in ({}, {"momentum": 0.5}):
         path = bl.one_pass_risk(small, rates, 1e6, trajectory=True, **options)
         expected = small.noise_variance + path.bias[:-1]
-        np.testing.assert_allclose(model_noise(small, rates, rule=bl.sgd(**options)), expected, rtol=1e-13)
+        levels = model_noise(small, rates, rule=bl.sgd(**options))
+        np.testing.assert_allclose(levels, expected, rtol=1e-13)
     beta = 0.5
     e, v = -small.optimum, np.zeros(6)
-    for rate, level in zip(
-        rates, model_noise(small, rates, momentum=beta, nesterov=True), strict=True
-    ):
+    levels = model_noise(small, rates, rule=bl.sgd(beta, nesterov=True))
+    for rate, level in zip(rates, levels, strict=True):
         y = e + beta * v
         assert level == pytest.approx(small.noise_variance + small.eigenvalues @ y**2)
         v = beta * v - rate * small.eigenvalues * y
