@@ -35,9 +35,9 @@ def test_choosing_the_rate_too_is_at_least_as_good(problem):
         assert joint.total <= best_run_length(problem, 120, peak).total * (1 + 2e-3)
 
 
-@pytest.mark.parametrize("directions", [1, 3000])
+@pytest.mark.parametrize("directions", [1, 1000])
 def test_the_rate_of_a_run_length_is_its_best(directions):
-    """Of many equal directions all but the lowest rates that are tried diverge."""
+    """With 1000 equal directions it is far below 2/mu, where the risk is beyond 10^100."""
     flat = bl.Problem.from_spectrum([1.0], [1.0 / directions], 1.0, [directions])
     for choice in run_length_choices(flat, 120, points=5):
         others = [evaluate(flat, 120, choice.steps, x * choice.peak) for x in (0.5, 0.98, 1.02, 2)]

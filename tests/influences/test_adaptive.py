@@ -102,6 +102,12 @@ def test_a_tail_heavier_than_the_last_eigenvalue_allows_is_flat():
     assert nodes.multiplicity @ nodes.eigenvalues == pytest.approx(100.0)
 
 
+def test_a_tail_too_light_for_any_power_still_has_the_trace():
+    nodes = spectrum(trace=spectrum().eigenvalues.sum() * (1 + 1e-11)).nodes("power")
+    assert nodes.multiplicity @ nodes.eigenvalues == pytest.approx(nodes.eigenvalues[:20].sum())
+    assert (nodes.eigenvalues > 0.0).all()
+
+
 def test_negative_eigenvalues_are_left_out():
     values = np.array([2.0, 0.5, -0.3])
     nodes = ModelSpectrum("hessian", values, 2.2, 0.0, 3, 10).nodes()

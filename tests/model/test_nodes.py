@@ -2,6 +2,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import zeta
 
 import batchlaw as bl
 from batchlaw.model.nodes import power_sum_after
@@ -35,6 +36,9 @@ def test_power_sums_are_zeta_values(exponent, value):
     for last in (1, 999, 1000, 5000):
         listed = math.fsum(np.arange(1.0, last + 1.0) ** -exponent)
         assert power_sum_after(exponent, last) == pytest.approx(value - listed, rel=1e-11)
+    for last in (0, 64, 999, 1000, 10**6, 10**12):
+        expected = float(zeta(exponent, last + 1.0))
+        assert power_sum_after(exponent, last) == pytest.approx(expected, rel=2e-15)
 
 
 @pytest.mark.parametrize(("a", "b"), EXPONENTS)

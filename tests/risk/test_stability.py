@@ -62,6 +62,11 @@ def test_the_largest_stable_rate_is_where_the_spectral_radius_is_one(batch):
     assert growth(problem, 0.999 * limit, batch) < 1 <= growth(problem, 1.001 * limit, batch)
 
 
+def test_a_huge_batch_is_stable_up_to_the_limit_of_the_mean(small):
+    limit = 2.0 / small.eigenvalues[0]
+    assert largest_stable_rate(small, 1e18) == pytest.approx(limit, rel=1e-12)
+
+
 def test_a_run_whose_second_moment_grows_says_so(small):
     limit = largest_stable_rate(small, 1)
     calm = bl.one_pass_risk(small, bl.constant(50, 0.95 * limit), np.ones(50))

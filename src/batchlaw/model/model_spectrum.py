@@ -21,6 +21,8 @@ from batchlaw.model.spectrum import Directions
 TAILS = ("power", "lump", "none")
 # A power-law tail is summed in groups whose ranks span this factor.
 GROUP = 1.1
+# Its largest exponent: beyond it nothing but the first group counts.
+STEEPEST = 200.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +115,7 @@ class ModelSpectrum:
 
 
 def _power_tail(last: float, k: int, dimension: int, rest: float) -> tuple[FloatArray, FloatArray]:
-    """Groups of mu_k (j/k)^-a, j = k+1..d, with a by bisection so that they sum to ``rest``.
+    """Groups of mu_k (j/k)^-a, j = k+1..d, with the a for which they sum to ``rest``.
 
     Where even a = 0 sums to less than ``rest``, all are equal: the measured ones were not the
     largest, or the trace is too uncertain.
@@ -126,13 +128,18 @@ def _power_tail(last: float, k: int, dimension: int, rest: float) -> tuple[Float
     # The middle rank of a group, of ranks previous end + 1 .. end.
     middle = ends - (sizes - 1.0) / 2.0
 
-    def values(a: float) -> FloatArray:
+    def powers(a: float) -> FloatArray:
         # In logarithms: a power of a large rank underflows to zero, which no direction has.
-        return last * np.exp(-np.minimum(a * np.log(middle / k), 600.0))
+        return np.exp(-np.minimum(a * np.log(middle / k), 600.0))
 
-    low, high = 0.0, 200.0
-    for _ in range(100):
-        a = 0.5 * (low + high)
-        low, high = (a, high) if sizes @ values(a) > rest else (low, a)
-    tail = values(0.5 * (low + high))
+    def excess(a: float) -> float:
+        return math.log(sizes @ powers(a)) - math.log(rest / last)
+
+    a = 0.0
+    if excess(a) > 0.0:
+        from scipy.optimize import brentq
+
+        steep = excess(STEEPEST) > 0.0
+        a = STEEPEST if steep else brentq(excess, 0.0, STEEPEST, xtol=1e-15)
+    tail = powers(a)
     return tail * (rest / float(sizes @ tail)), sizes

@@ -50,6 +50,8 @@ def power_sum_after(exponent: float, last: float) -> float:
     """sum_{i > last} i^-exponent, to rounding, for exponent > 1 and any whole ``last``."""
     if math.isinf(last):
         return 0.0
+    # scipy.special.zeta(exponent, last + 1) is as accurate (both within 1e-15), but its last bit
+    # is often another one, and with it those of exported plans and stored results.
     start = max(last, 1000)
     listed = power_law(exponent, int(last) + 1, 1000).sum() if last < 1000 else 0.0
     s, x = exponent, start + 0.5

@@ -141,7 +141,11 @@ def _ends(ambient: _Ambient) -> tuple[float, float, float]:
 
 
 def _crossing(function: Callable[[float], float], start: float) -> float:
-    """Where a function goes from negative to positive, by bisection in the logarithm."""
+    """Where a function goes from negative to positive, by bisection in the logarithm.
+
+    SciPy's ``brentq`` needs a quarter of the evaluations, 2 ms less of 80 for a problem; but
+    loading it takes 0.2 s of a command's 1.2, and last digits of exported plans move.
+    """
     low = high = start
     while function(low) > 0.0:
         low *= 0.1

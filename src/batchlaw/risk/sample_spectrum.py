@@ -113,6 +113,7 @@ def largest_sample_eigenvalue(problem: Problem, samples: int) -> float:
     """
     mu, n = problem.eigenvalues, problem.multiplicity
     low, high = -1.0 / mu[0], 0.0
+    # SciPy's brentq would save 0.1 ms, and cost a command the 0.2 s that loading it takes.
     for _ in range(60):
         m = 0.5 * (low + high)
         past = n @ (mu / (1.0 + mu * m)) ** 2 * m * m > samples

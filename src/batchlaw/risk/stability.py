@@ -41,13 +41,17 @@ def largest_stable_rate(
     problem: Problem, batch: float, *, momentum: float = 0.0, nesterov: bool = False
 ) -> float:
     """The fixed rate up to which the second moment of SGD with this batch contracts."""
+    from scipy.optimize import brentq
+
     batch = checks.real("batch", batch, above=0.0)
-    low, high = 0.0, 2.0 * (1.0 + momentum) / float(problem.eigenvalues[0])
-    while high - low > 1e-12 * high:
-        middle = 0.5 * (low + high)
-        stable = growth(problem, middle, batch, momentum, nesterov) < 1.0
-        low, high = (middle, high) if stable else (low, middle)
-    return low
+
+    def excess(rate: float) -> float:
+        # Zero where the growth is 1, and finite where it is infinite.
+        return 0.5 - 1.0 / (1.0 + growth(problem, rate, batch, momentum, nesterov))
+
+    # Just past the rates at which the mean contracts the growth is infinite.
+    top = (1.0 + 1e-12) * 2.0 * (1.0 + momentum) / float(problem.eigenvalues[0])
+    return float(brentq(excess, 0.0, top, xtol=np.finfo(float).tiny, rtol=1e-15))
 
 
 def check_overflow(values: FloatArray, rates: FloatArray, batches: FloatArray) -> None:

@@ -133,11 +133,14 @@ def horizons(steps: IntArray, peak: float) -> dict[str, FloatArray]:
 
 
 def fewest_samples(mass: float) -> int:
-    """N with gamma L log N = N/3: the least reuse-free dataset for which that hypothesis holds."""
-    samples = 3.0 * mass
-    for _ in range(60):
-        samples = 3.0 * mass * math.log(max(samples, 3.0))
-    return math.ceil(samples)
+    """N with gamma L log N = N/3: the least reuse-free dataset for which that hypothesis holds.
+
+    With x = 3 gamma L, above e, that is N = -x W(-1/x) on the lower branch of Lambert's W.
+    """
+    from scipy.special import lambertw
+
+    x = 3.0 * mass
+    return math.ceil(-x * lambertw(-1.0 / x, k=-1).real)
 
 
 def named(a: float, b: float | None = None, **more: object) -> str:

@@ -157,7 +157,8 @@ def expected_largest_norm(problem: Problem, samples: float) -> float:
         density = math.exp(-0.5 * w * w) / math.sqrt(2.0 * math.pi)
         return 0.5 * math.erfc(w / math.sqrt(2.0)) + density * (1.0 / v - 1.0 / w)
 
-    # At l = 0, the mean, 1/v - 1/w would be 0/0; the tail there is below 1/2.
+    # At l = 0, the mean, 1/v - 1/w would be 0/0; the tail there is below 1/2. SciPy's brentq
+    # could not start at the other end, a pole; it would save 0.2 ms and take 0.2 s to load.
     low, high = 1e-3 / float(mu[0]), 0.5 / float(mu[0])
     for _ in range(60):
         middle = 0.5 * (low + high)
