@@ -140,7 +140,7 @@ def fewest_samples(mass: float) -> int:
     from scipy.special import lambertw
 
     x = 3.0 * mass
-    return math.ceil(-x * lambertw(-1.0 / x, k=-1).real)
+    return math.ceil(-x * float(lambertw(-1.0 / x, k=-1).real))
 
 
 def named(a: float, b: float | None = None, **more: object) -> str:
