@@ -4,6 +4,8 @@ import asyncio
 import csv
 import io
 import json
+import subprocess
+import sys
 import threading
 import time
 
@@ -14,15 +16,17 @@ from fastapi.testclient import TestClient
 
 import batchlaw as bl
 from batchlaw._base.kernels import mean_field
-from batchlaw.faces.app import checks, guard, server
-from batchlaw.faces.app.request import MOST_WORK, Setting
+from batchlaw.faces.app import checks, guard, refusals, server
 from batchlaw.faces.app.server import make_app
+from batchlaw.faces.app.setting_fields import page_setting
 from batchlaw.faces.app.view import POINTS
+from batchlaw.influences import weights
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.trainers import TRAINERS, export
 from browser import apart
 
 PAPER = bl.Problem.paper()
+Setting = page_setting()
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +61,7 @@ def test_a_view_has_the_numbers_of_the_package(client):
 
 
 def test_the_risk_along_the_run_is_that_of_the_trajectory(client):
-    found = client.post("/api/along", json={"momentum": 0.5, "momentum_form": "pytorch"}).json()
+    found = client.post("/api/along", json={"momentum": 0.5, "pytorch": True}).json()
     rule = {"momentum": 0.5, "pytorch": True}
     rates = bl.wsd(64, 0.05)
     oracle = bl.allocate(bl.influence(PAPER, rates, **rule), 512)
@@ -93,6 +97,9 @@ def test_a_view_of_data_reuse(client):
     assert constant["risk"]["fluctuation"] == pytest.approx(risk.fluctuation, rel=1e-12)
 
 
+SIMPLE = {"procedure": "multi-pass", "samples": 5000, "method": "simple"}
+
+
 @pytest.mark.parametrize(
     "setting",
     [
@@ -100,8 +107,16 @@ def test_a_view_of_data_reuse(client):
         for kind in ("cosine", "linear", "polynomial", "constant", "step")
         for problem in ("sketch", "truncation")
     ]
-    + [{"momentum": 0.9, "momentum_form": form} for form in ("heavy-ball", "nesterov", "pytorch")]
-    + [{"procedure": "multi-pass", "replacement": True}],
+    + [{"momentum": 0.9} | form for form in ({}, {"nesterov": True}, {"pytorch": True})]
+    + [{"average": average} for average in ("last", "tail:0.5", "ema:0.9")]
+    + [
+        {"rates": "wsd", "decay": "cosine", "warmup": 0, "final": 0.1},
+        {"warmup": 0.0, "stable": 0.9},
+    ]
+    + [{"rates": "polynomial", "power": 1.5}, {"rates": "constant", "warmup": 0.3}]
+    + [{"rates": "step", "drops": "0.3,40", "factor": 0.5, "warmup": 0}]
+    + [{"problem": "power-law", "seed": 7, "d": 500, "prior": True}]
+    + [{"procedure": "multi-pass", "replacement": True}, SIMPLE],
 )
 def test_every_choice_has_a_view_and_a_collapse(client, setting):
     assert len(_view(client, **setting)["schedules"]) == 3
@@ -237,16 +252,17 @@ def test_a_check_can_be_cancelled_and_a_third_is_refused(client):
 
 
 def test_a_check_of_what_has_no_samples_is_refused(client):
-    reply = client.post("/api/checks", json={"setting": {"problem": "sketch"}})
-    assert reply.status_code == 422
-    assert "can't be drawn" in reply.json()["detail"]
-    reply = client.post("/api/checks", json={"setting": {"momentum": 0.5}})
-    assert "momentum and average exist for the exact solver only" in reply.json()["detail"]
-    reply = client.post("/api/checks", json={"setting": {"budget": 10**10}})
-    assert "take fewer samples" in reply.json()["detail"]
-    asked = {"setting": {"budget": 60_000}, "repetitions": 2000}
-    reply = client.post("/api/checks", json=asked)
-    assert "take at most " in reply.json()["detail"]
+    many = {"eigenvalue": [1.0], "energy": [1.0], "multiplicity": [1e9]}
+    for asked, field in (
+        ({"setting": {"problem": "sketch"}}, "problem"),
+        ({"setting": {"momentum": 0.5}}, "momentum"),
+        ({"setting": {"procedure": "reshuffled"}}, "procedure"),
+        ({"setting": {"budget": 10**10}}, "budget"),
+        ({"setting": {"problem": "spectrum", "spectrum": many}}, "budget"),
+        ({"setting": {"budget": 60_000}, "repetitions": 2000}, "repetitions"),
+    ):
+        reply = client.post("/api/checks", json=asked)
+        assert (reply.status_code, reply.json()["field"]) == (422, field)
 
 
 def _finished(client, name):
@@ -255,33 +271,59 @@ def _finished(client, name):
 
 
 @pytest.mark.parametrize(
-    ("setting", "said"),
+    ("setting", "field"),
     [
-        ({"steps": 10**9}, "steps: Input should be less than or equal to"),
-        ({"steps": 200_000, "m": 1024, "budget": 10**6}, f"at most {MOST_WORK}"),
-        (
-            {"procedure": "multi-pass", "steps": 50_000, "budget": 10**6},
-            "steps: must be at most 8192 with many passes, got 50000",
-        ),
-        ({"peak": -1}, "peak: "),
-        ({"peak": "NaN"}, "peak: "),
-        (
-            {"budget": 10},
-            "budget: must be at least 64, 64 updates with the smallest batch of 1, got 10",
-        ),
-        ({"path": "/etc/passwd"}, "path: Extra inputs are not permitted"),
-        ({"problem": "../x"}, "problem: "),
-        ({"problem": "spectrum"}, "an uploaded spectrum is needed"),
-        ({"peak": 1000.0}, "peak rate 1000 is unstable"),
-        ({"multiple_of": 1000}, "budget must be at least"),
-        ({"procedure": "multi-pass", "momentum": 0.5}, "momentum exists for one pass only"),
+        ({"steps": 10**9}, "steps"),
+        ({"steps": 200_000, "m": 1024, "budget": 10**6}, "steps"),
+        ({"procedure": "multi-pass", "steps": 50_000, "budget": 10**6}, "steps"),
+        ({"procedure": "reshuffled", "samples": 10**6}, "procedure"),
+        ({"procedure": "reshuffled", "problem": "sketch"}, "problem"),
+        ({"peak": -1}, "peak"),
+        ({"peak": 0}, "peak"),
+        ({"peak": "NaN"}, "peak"),
+        ({"peak": 1000.0}, "peak"),
+        ({"a": 1.0}, "a"),
+        ({"d": 10}, "d"),
+        ({"budget": 10}, "budget"),
+        ({"multiple_of": 1000}, "budget"),
+        ({"min_batch": 9, "max_batch": 8}, "min_batch"),
+        ({"path": "/etc/passwd"}, "path"),
+        ({"problem": "../x"}, "problem"),
+        ({"problem": "spectrum"}, "spectrum"),
+        ({"spectrum": {"eigenvalue": [1.0], "energy": [1.0]}}, "spectrum"),
+        ({"problem": "spectrum", "spectrum": {"eigenvalue": [0.0], "energy": [1.0]}}, "spectrum"),
+        ({"warmup": 0.6}, "stable"),
+        ({"rates": "cosine", "stable": 0.7}, "stable"),
+        ({"rates": "step", "drops": "a"}, "drops"),
+        ({"average": "half"}, "average"),
+        ({"procedure": "multi-pass", "momentum": 0.5}, "momentum"),
+        ({"nesterov": True}, "nesterov"),
+        ({"samples": 100}, "samples"),
     ],
 )
-def test_bad_settings_are_refused_with_a_reason(client, setting, said):
+def test_bad_settings_are_refused_with_their_field(client, setting, field):
+    """Alone, and inside another request."""
     reply = client.post("/api/view", json=setting)
-    assert reply.status_code == 422
-    assert said in reply.json()["detail"]
-    assert "\n" not in reply.json()["detail"]
+    inside = client.post("/api/score", json={"setting": setting, "heights": [1.0, 2.0]})
+    assert reply.status_code == inside.status_code == 422
+    refusal = reply.json()
+    assert refusal == inside.json()
+    assert refusal["field"] == field
+    assert "\n" not in refusal["detail"]
+    # The sentence begins with the field, unless it has another subject.
+    if refusal["reason"] is None:
+        assert field in ("peak", "procedure")
+    else:
+        assert refusal["detail"].startswith(f"{field} ")
+
+
+def test_a_reason_names_other_fields_by_their_labels(client):
+    refusal = client.post("/api/view", json={"min_batch": 9, "max_batch": 8}).json()
+    assert refusal == {
+        "detail": "min_batch must be at most max_batch = 8, got 9",
+        "field": "min_batch",
+        "reason": "must be at most largest batch = 8, got 9",
+    }
 
 
 def test_a_body_that_is_not_json_is_said(client):
@@ -293,6 +335,7 @@ def test_a_body_that_is_not_json_is_said(client):
         reply = client.post("/api/view", content=body, headers={"content-type": kind})
         assert reply.status_code == 422
         assert "must be a JSON object" in reply.json()["detail"]
+        assert reply.json()["field"] is None
 
 
 def test_a_body_that_does_not_come_is_given_up(monkeypatch):
@@ -350,7 +393,7 @@ def test_the_api_describes_itself(client):
     found = client.get("/api/openapi.json").json()
     paths = {f"/api/{name}" for name in ("view", "along", "collapse", "score", "plan", "checks")}
     assert paths < set(found["paths"])
-    assert json.dumps(found["components"]["schemas"]["Setting"])
+    assert json.dumps(found["components"]["schemas"]["PageSetting"])
 
 
 def test_old_checks_are_forgotten(monkeypatch):
@@ -433,6 +476,151 @@ def _until(true):
     while not true():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+RESHUFFLED = {"procedure": "reshuffled", "samples": 64, "steps": 32, "budget": 256, "m": 16}
+
+
+def test_a_view_of_reshuffling_is_simulated_and_has_standard_errors(client):
+    found = _view(client, **RESHUFFLED)
+    problem, rates = bl.Problem.paper(sketch=16), bl.wsd(32, 0.05)
+    by = {row["name"]: row for row in found["schedules"]}
+    sizes = {name: np.array(row["batches"]) for name, row in by.items()}
+    assert sizes["constant"].tolist() == [8.0] * 32
+    risk = bl.simulate_multi_pass(
+        problem, rates, sizes, samples=64, reshuffle=True, repetitions=100, seed=0
+    )
+    assert found["method"] == risk.method
+    for row, scored in enumerate(found["schedules"]):
+        for part in ("total", "bias", "variance", "fluctuation", "cross"):
+            error = risk.standard_error(part)[row]
+            assert scored["risk"][part] == pytest.approx(getattr(risk, part)[row], rel=1e-12)
+            assert scored["risk"]["standard_error"][part] == pytest.approx(error, rel=1e-12)
+        rho = bl.effective_fluctuation(bl.influence(problem, rates), scored["batches"], 64)
+        assert scored["effective"] == pytest.approx(rho, rel=1e-12)
+    ratio = risk.ratio("fluctuation", 0, 2)
+    shown = (by["oracle"]["against_constant"], by["oracle"]["against_constant_error"])
+    assert shown == pytest.approx(ratio, rel=1e-12)
+    assert _view(client)["schedules"][0]["risk"]["standard_error"] is None
+
+
+def test_what_is_not_known_for_a_setting_is_left_out_with_a_reason(client):
+    simple = SIMPLE | {"steps": 128, "budget": 1024}
+    for setting in (RESHUFFLED, simple):
+        reply = client.post("/api/along", json=setting)
+        assert reply.status_code == 200
+        assert reply.json()["paths"] == []
+        assert reply.json()["reason"]
+        drawn = client.post("/api/score", json={"setting": setting, "heights": [1.0, 2.0]}).json()
+        assert drawn["path"] is None
+    collapse = client.post("/api/collapse", json=RESHUFFLED).json()
+    assert collapse["points"] == []
+    assert collapse["reason"]
+    assert client.post("/api/along", json={}).json()["reason"] == ""
+
+
+def test_reshuffled_batches_are_whole_whatever_the_budget(client):
+    found = _view(client, **RESHUFFLED | {"budget": 301, "multiple_of": 3})
+    constant = found["schedules"][2]["batches"]
+    assert sum(constant) == 300
+    assert set(constant) == {9.0, 12.0}
+
+
+@pytest.mark.parametrize("wrong", ["shape", "raise"])
+def test_a_bug_is_answered_with_500_and_logged_and_the_server_goes_on(
+    client, monkeypatch, caplog, wrong
+):
+    def broken(*_):
+        if wrong == "raise":
+            raise ValueError("operands could not be broadcast together")
+        return np.ones(3)
+
+    setting = {"peak": 0.0123 if wrong == "shape" else 0.0124}  # that no other test has solved
+    with monkeypatch.context() as planted:
+        planted.setattr(weights.kernels, "influence", broken)
+        reply = client.post("/api/view", json=setting)
+        assert reply.status_code == 500
+        assert reply.json() == {"detail": refusals.BUG}
+        assert reply.headers["X-Frame-Options"] == "DENY"
+        (record,) = [each for each in caplog.records if each.name == refusals.log.name]
+        assert record.levelname == "ERROR"
+        assert record.exc_info[2] is not None
+        # In the background it is the check that says so.
+        name = client.post("/api/checks", json={"setting": setting}).json()["id"]
+        assert _finished(client, name)["error"] == refusals.BUG
+        assert len(caplog.records) == 2
+    assert _view(client, **setting)["schedules"]
+
+
+def test_a_check_of_bad_input_says_what_is_wrong(client):
+    asked = {"setting": {"peak": 100.0, "steps": 16, "budget": 64}}
+    found = _finished(client, client.post("/api/checks", json=asked).json()["id"])
+    assert "peak rate 100 is unstable" in found["error"]
+
+
+REGISTER = """
+import json
+from dataclasses import dataclass, field
+from typing import ClassVar
+import numpy as np
+import batchlaw as bl
+from batchlaw._base.words import COUNT, FLAG, REAL, Word
+from batchlaw.risk.procedures import MultiPass, register_procedure
+from batchlaw.schedule import registry
+from batchlaw.schedule.update_rule import SGD, WORD, register_rule
+
+def ramp(steps, peak, slope=0.5):
+    return peak * np.linspace(1.0, 1.0 - slope, steps)
+
+registry.register(ramp, Word("slope", REAL, "How steep it is.", low=0, high=0.9))
+
+@dataclass(frozen=True)
+class Blocked(MultiPass):
+    name: ClassVar[str] = "blocked"
+    blocks: int = field(default=4, metadata={WORD: Word("blocks", COUNT, "How many.", low=1)})
+
+register_procedure(Blocked)
+
+@dataclass(frozen=True, eq=False)
+class Signed(SGD):
+    name: ClassVar[str] = "signed"
+    signs: bool = field(default=False, metadata={WORD: Word("signs", FLAG, "Signs alone.")})
+
+register_rule(Signed)
+write = lambda plan, layout: bl.trainers.Export("x")
+bl.trainers.register(bl.trainers.Trainer("shouter", "Shouter", "shouts", write, "x.txt"))
+
+from fastapi.testclient import TestClient
+from batchlaw.faces.app.server import make_app
+with TestClient(make_app(), base_url="http://127.0.0.1:8000") as client:
+    schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
+    view = client.post("/api/view", json={"rates": "ramp", "slope": 0.2, "signs": True}).json()
+fields = schemas["PageSetting"]["properties"]
+print(json.dumps([fields, schemas["Download"]["properties"]["format"], view["rate"][-1]]))
+"""
+
+
+@pytest.mark.process
+def test_what_is_registered_before_the_server_is_made_is_in_its_schema():
+    command = [sys.executable, "-c", REGISTER]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    fields, formats, last_rate = json.loads(done.stdout)
+    assert fields["rates"]["enum"][-1] == "ramp"
+    slope = fields["slope"]
+    assert (slope["minimum"], slope["maximum"], slope["default"]) == (0, 0.9, 0.5)
+    assert slope["x-page"] == {
+        "group": "Learning rate",
+        "label": "slope",
+        "shown_with": {"rates": ["ramp"]},
+    }
+    assert fields["procedure"]["enum"][-1] == "blocked"
+    assert "gd" not in fields["procedure"]["enum"]
+    assert fields["blocks"]["x-page"]["shown_with"] == {"procedure": ["blocked"]}
+    assert "blocked" in fields["samples"]["x-page"]["shown_with"]["procedure"]
+    assert fields["signs"]["type"] == "boolean"
+    assert fields["signs"]["x-page"]["group"] == "Procedure"
+    assert formats["x-titles"]["shouter"] == "Shouter"
+    assert last_rate == pytest.approx(0.05 * 0.8)
 
 
 def test_a_view_names_the_schedule_whose_noise_grows_and_a_score_that_misleads(client):

@@ -11,10 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.faces.app.collapse import MOST_SCHEDULES, exact_collapse, families
+from batchlaw.faces.app.controls import label
+from batchlaw.faces.app.page_setting import PageSetting
+from batchlaw.faces.app.refusals import BUG, log
 from batchlaw.faces.app.replies import CheckState, Measured
-from batchlaw.faces.app.request import Setting
 from batchlaw.faces.app.solution import solve
+from batchlaw.risk.procedures import check_simulated
 
 # Repetitions of a block, fewer where they take long: after each the page sees the dots move,
 # and a check that was cancelled ends.
@@ -26,7 +30,7 @@ FEWEST_REPETITIONS, MOST_REPETITIONS = 100, 2000
 BLOCK_WORK, MOST_WORK = 4 * 10**9, 10**11
 # Checks that may run or wait, and finished ones that are kept.
 AT_A_TIME, KEPT = 2, 16
-# Seconds without a question after which nobody is waiting; a hidden page asks once a minute.
+# Seconds without a question after which a check ends; a hidden page asks once a minute.
 ABANDONED = 150.0
 
 
@@ -38,7 +42,7 @@ class BusyError(Exception):
 class Check:
     """One background run."""
 
-    setting: Setting
+    setting: PageSetting
     repetitions: int
     done: int = 0
     points: list[Measured] = field(default_factory=list)
@@ -73,15 +77,9 @@ class Checks:
         self._checks: dict[str, Check] = {}
         self._lock = threading.Lock()
 
-    def start(self, setting: Setting, repetitions: int) -> str:
-        """The name of a new check; a ValueError says why there can't be one."""
-        if setting.problem == "sketch":
-            raise ValueError(
-                "samples can't be drawn from the average of all sketches: take the paper's "
-                "problem, a truncation or a spectrum"
-            )
-        setting.solver.check_simulated()
-        _check_work(setting, repetitions)
+    def start(self, setting: PageSetting, repetitions: int) -> str:
+        """The name of a new check; an InputError says why there can't be one."""
+        _refuse_unmeasured(setting, repetitions)
         with self._lock:
             wanted = [c for c in self._checks.values() if not (c.finished or c.cancelled.is_set())]
             if len(wanted) >= AT_A_TIME:
@@ -114,23 +112,38 @@ class Checks:
             del self._checks[name]
 
 
-def _repetition_work(setting: Setting) -> float:
+def _refuse_unmeasured(setting: PageSetting, repetitions: int) -> None:
+    """Refuse what has no samples, no exact values to be checked, or too much work."""
+    setting.refuse_unsampled()
+    procedure, rule = setting.procedure_and_rule()
+    if not procedure.solvable:
+        raise InputError("procedure", "is simulated already, there is nothing to check")
+    check_simulated(rule)
+    _check_work(setting, repetitions)
+
+
+def _repetition_work(setting: PageSetting) -> float:
     """Numbers that one repetition of all schedules touches."""
-    samples = float(setting.budget) * 1.5 + (setting.samples if setting.reuse else 0)
-    return MOST_SCHEDULES * samples * setting.directions
+    procedure, _ = setting.procedure_and_rule()
+    samples = float(setting.budget) * 1.5 + getattr(procedure, "samples", 0)
+    return MOST_SCHEDULES * samples * setting.sampled_directions
 
 
-def _check_work(setting: Setting, repetitions: int) -> None:
+def _check_work(setting: PageSetting, repetitions: int) -> None:
     one = _repetition_work(setting)
     if SMALLEST_BLOCK * one > BLOCK_WORK:
-        raise ValueError(
-            f"a repetition of a check must touch at most {BLOCK_WORK // SMALLEST_BLOCK:.1e} "
-            f"numbers, got {one:.1e}: take fewer samples or directions"
+        raise InputError(
+            "budget",
+            f"must touch at most {BLOCK_WORK // SMALLEST_BLOCK:.1e} numbers",
+            f"{one:.1e}",
+            hint="take fewer samples or directions",
+            subject="a repetition of a check",
         )
     if repetitions * one > MOST_WORK:
-        raise ValueError(
-            f"a check must touch at most {MOST_WORK:.0e} numbers, got {repetitions * one:.1e}: "
-            f"take at most {int(MOST_WORK / one)} repetitions"
+        raise InputError(
+            "repetitions",
+            f"must be at most {int(MOST_WORK / one)}: a check may touch {MOST_WORK:.0e} numbers",
+            f"{repetitions}",
         )
 
 
@@ -145,28 +158,31 @@ def _blocks(check: Check) -> list[int]:
 def _run(check: Check) -> None:
     try:
         _simulate(check)
-    except (ValueError, ArithmeticError, MemoryError) as error:
-        check.error = " ".join(str(error).split()) or type(error).__name__
+    except InputError as error:
+        check.error = error.sentence(label)
+    except Exception:
+        log.exception("a check of %s failed", check.setting)
+        check.error = BUG
     finally:
         check.finished = True
 
 
 def _simulate(check: Check) -> None:
     """Blocks of repetitions with seeds of their own; their means, with standard errors."""
-    solved = solve(check.setting)
-    rows, sizes = families(solved)
-    exact = exact_collapse(solved, rows, sizes).points
+    solution = solve(check.setting)
+    rows, sizes = families(solution)
+    exact = exact_collapse(solution, rows, sizes).points
     schedules: list[FloatArray] = list(sizes.astype(np.float64))
+    case = solution.case.with_batches(schedules)
     total, squares = np.zeros(len(rows)), np.zeros(len(rows))
     for seed, size in enumerate(_blocks(check)):
         if check.unwanted:
             check.cancelled.set()
             return
-        risk = check.setting.solver.simulated(
-            solved.problem, solved.gamma, schedules, repetitions=size, seed=seed
-        )
-        total += size * np.asarray(getattr(risk, solved.noise))
-        squares += np.square(size * np.asarray(risk.standard_error(solved.noise)))
+        # One thread: the page's views go on beside it.
+        risk = case.simulate(size, seed, threads=1)
+        total += size * np.asarray(getattr(risk, solution.noise))
+        squares += np.square(size * np.asarray(risk.standard_error(solution.noise)))
         done = check.done + size
         check.points = [
             Measured(

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from batchlaw._base.checks import FloatArray
 from batchlaw.batches.allocation import FAMILIES, schedule_families
+from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.replies import Collapse, Point
-from batchlaw.faces.app.request import Setting
-from batchlaw.faces.app.solution import Solved, solve
+from batchlaw.faces.app.solution import Solution, solve
 
 # Budgets, as multiples of the one asked for.
 BUDGETS = (0.25, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
@@ -19,42 +19,51 @@ BUDGETS = (0.25, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
 MOST_SCHEDULES = len(BUDGETS) * len(FAMILIES)
 
 
-def collapse(setting: Setting) -> Collapse:
+def collapse(setting: PageSetting) -> Collapse:
     """Noise of the families, without Monte Carlo, against their one summary."""
-    solved = solve(setting)
-    return exact_collapse(solved, *families(solved))
+    solution = solve(setting)
+    if not solution.case.procedure.solvable:
+        title = solution.case.procedure.title
+        reason = f"the noise of {title}, is not known without Monte Carlo, and follows another law"
+        return _collapse(solution, [], reason)
+    return exact_collapse(solution, *families(solution))
 
 
 def exact_collapse(
-    solved: Solved, rows: list[dict[str, Any]], sizes: NDArray[np.int64]
+    solution: Solution, rows: list[dict[str, Any]], sizes: NDArray[np.int64]
 ) -> Collapse:
     schedules: list[FloatArray] = list(sizes.astype(np.float64))
-    effective = solved.effective(schedules)
-    values = np.asarray(getattr(solved.risk(schedules), solved.noise))
-    reuse = solved.setting.reuse
-    summaries = effective if reuse else 1.0 / effective
+    effective = solution.effective(schedules)
+    values = np.asarray(getattr(solution.risk(schedules), solution.noise))
+    summaries = 1.0 / effective if solution.large_is_good else effective
+    points = [
+        Point(**row, summary=float(summary), value=float(value))
+        for row, summary, value in zip(rows, summaries, values, strict=True)
+    ]
+    return _collapse(solution, points)
+
+
+def _collapse(solution: Solution, points: list[Point], reason: str = "") -> Collapse:
     return Collapse(
-        term=solved.noise,
-        summary="rho_eff" if reuse else "1 / B_eff",
+        term=solution.noise,
+        summary=f"1 / {solution.summary}" if solution.large_is_good else solution.summary,
         families=list(FAMILIES),
-        points=[
-            Point(**row, summary=float(summary), value=float(value))
-            for row, summary, value in zip(rows, summaries, values, strict=True)
-        ],
+        points=points,
+        reason=reason,
     )
 
 
-def families(solved: Solved) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
+def families(solution: Solution) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
     """Family and budget of every schedule, and its batches."""
-    at = solved.setting
-    most = at.solver.max_batch
+    at, kappa = solution.setting, solution.case.influence
+    most = solution.case.procedure.max_batch
     budgets = sorted({max(at.steps, round(share * at.budget)) for share in BUDGETS})
     rows: list[dict[str, Any]] = []
     sizes: list[NDArray[np.int64]] = []
     for budget in budgets:
         if most is not None and budget > most * at.steps:
             continue
-        for family, batches in schedule_families(solved.kappa, budget, max_batch=most).items():
+        for family, batches in schedule_families(kappa, budget, max_batch=most).items():
             rows.append({"family": family, "budget": budget})
             sizes.append(batches)
     return rows, np.array(sizes)

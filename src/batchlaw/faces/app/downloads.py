@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import write_csv
-from batchlaw.faces.app.request import Setting
+from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.solution import solve, staged_plan
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.trainers import TRAINERS, Trainer, export
@@ -77,7 +77,7 @@ def _describe(schema: dict[str, Any]) -> None:
 Format = Annotated[str, AfterValidator(_known), Field(json_schema_extra=_describe)]
 
 
-def plan_file(setting: Setting, format_: str, layout: dict[str, int | None]) -> File:
+def plan_file(setting: PageSetting, format_: str, layout: dict[str, int | None]) -> File:
     """The planned schedule; ``layout`` is what trainers need to know beside it."""
     unit = (layout["data_parallel"] or 1) * (layout["micro_batch"] or 1)
     if setting.multiple_of % unit:
@@ -92,11 +92,11 @@ def plan_file(setting: Setting, format_: str, layout: dict[str, int | None]) -> 
     return _trainer_file(setting, TRAINERS[format_], layout)
 
 
-def _trainer_file(setting: Setting, trainer: Trainer, layout: dict[str, int | None]) -> File:
-    solved = solve(setting)
-    plan, notes = solved.plan, []
+def _trainer_file(setting: PageSetting, trainer: Trainer, layout: dict[str, int | None]) -> File:
+    solution = solve(setting)
+    plan, notes = solution.plan, []
     if trainer.batch_factor is not None:
-        plan = staged_plan(setting, solved.problem, solved.gamma, factor=trainer.batch_factor)
+        plan = staged_plan(setting, solution.case, trainer.batch_factor)
         notes.append(
             f"batches are moved to powers of {trainer.batch_factor}; {plan.samples} of "
             f"{setting.budget} are spent"

@@ -23,6 +23,12 @@ class Parts(Reply):
     bias: float
     variance: float
     fluctuation: float | None = Field(default=None, description="of data reuse; null for one pass")
+    cross: float | None = Field(
+        default=None, description="between GD and the rest, where epochs are reshuffled"
+    )
+    standard_error: dict[str, float] | None = Field(
+        default=None, description="of parts that are simulated, by name; null where none is"
+    )
 
 
 class Scored(Reply):
@@ -34,7 +40,10 @@ class Scored(Reply):
     score: float = Field(
         description="B_eff over the oracle's, or the oracle's rho_eff over its own"
     )
-    against_constant: float = Field(description="noise left, over a constant batch's: exact")
+    against_constant: float = Field(description="noise left, over a constant batch's")
+    against_constant_error: float | None = Field(
+        default=None, description="its standard error; null where it is not simulated"
+    )
     risk: Parts
 
 
@@ -52,7 +61,7 @@ class Schedule(Scored):
 class Drawn(Scored):
     """The whole batches that a drawing asks for."""
 
-    path: Curves = Field(description="at the steps of /api/along")
+    path: Curves | None = Field(description="at the steps of /api/along, where there is one")
 
 
 class Stage(Reply):
@@ -70,8 +79,8 @@ class View(Reply):
     kappa: list[float] = Field(description="influence")
     share: list[float] = Field(description="influence over its largest")
     root: list[float] = Field(description="square root of the share")
-    summary: Literal["B_eff", "rho_eff"]
-    noise: Literal["variance", "fluctuation"] = Field(description="the part that batches change")
+    summary: str = Field(description="B_eff, or rho_eff where data are reused")
+    noise: str = Field(description="the part that batches change: variance or fluctuation")
     schedules: list[Schedule]
     stages: list[Stage] = Field(description="of the planned schedule")
     prediction: dict[str, float]
@@ -91,6 +100,7 @@ class Along(Reply):
 
     steps: list[int] = Field(description="updates made")
     paths: list[Path]
+    reason: str = Field(default="", description="why there are no paths, or nothing")
 
 
 class Point(Reply):
@@ -105,10 +115,11 @@ class Point(Reply):
 class Collapse(Reply):
     """The noise of four families of schedules against one summary of them."""
 
-    term: Literal["variance", "fluctuation"]
-    summary: Literal["1 / B_eff", "rho_eff"]
+    term: str = Field(description="variance, or fluctuation")
+    summary: str = Field(description="1 / B_eff, or rho_eff")
     families: list[str]
     points: list[Point]
+    reason: str = Field(default="", description="why there are no points, or nothing")
 
 
 class Measured(Point):
@@ -136,3 +147,9 @@ class Refusal(Reply):
     """Why a request was refused, in one line."""
 
     detail: str
+    field: str | None = Field(default=None, description="the field at fault, where there is one")
+    reason: str | None = Field(
+        default=None,
+        description="the line without the field that it begins with, in the page's labels; null "
+        "where it begins with something else",
+    )

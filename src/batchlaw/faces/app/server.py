@@ -8,23 +8,23 @@ import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Annotated, Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar, cast
 
 import numpy as np
 from fastapi import FastAPI, HTTPException, Request, Response
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import FileResponse, JSONResponse
+from fastapi.responses import FileResponse
 from fastapi.staticfiles import StaticFiles
-from pydantic import BaseModel, Field
 from threadpoolctl import threadpool_limits
 
 from batchlaw._base.version import __version__
-from batchlaw.faces.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS, BusyError, Check, Checks
+from batchlaw.faces.app.checks import BusyError, Check, Checks
 from batchlaw.faces.app.collapse import collapse
-from batchlaw.faces.app.downloads import Format, media_types, plan_file
+from batchlaw.faces.app.downloads import media_types, plan_file
 from batchlaw.faces.app.guard import Guard
+from batchlaw.faces.app.page_setting import PageSetting
+from batchlaw.faces.app.refusals import Bugs, explain
 from batchlaw.faces.app.replies import Along, CheckState, Collapse, Drawn, Refusal, Started, View
-from batchlaw.faces.app.request import EXACTLY, Setting
+from batchlaw.faces.app.request import Download, Drawing, Models, Ordered
 from batchlaw.faces.app.view import along, score, view
 
 STATIC = Path(__file__).parent / "static"
@@ -39,42 +39,12 @@ REFUSALS: dict[int | str, dict[str, Any]] = {
     421: {"model": Refusal, "description": "for another host"},
     422: {"model": Refusal, "description": "out of bounds, or impossible: the reason"},
     429: {"model": Refusal, "description": "too many at a time"},
+    500: {"model": Refusal, "description": "an error in batchlaw itself"},
 }
 LOST: dict[int | str, dict[str, Any]] = {404: {"model": Refusal, "description": "no such check"}}
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-class Asked(BaseModel):
-    """A request about a setting."""
-
-    model_config = EXACTLY
-
-    setting: Setting
-
-
-class Drawing(Asked):
-    """A drawn schedule: heights at evenly spaced steps."""
-
-    heights: Annotated[
-        list[Annotated[float, Field(ge=1e-9, le=1e12)]], Field(min_length=2, max_length=2000)
-    ]
-
-
-class Download(Asked):
-    """A plan in one of its formats; what a trainer needs beside it is said by its refusal."""
-
-    format: Format
-    sequence_length: int | None = Field(None, ge=1, le=10**9, description="tokens of a sample")
-    data_parallel: int | None = Field(None, ge=1, le=10**6, description="ranks")
-    micro_batch: int | None = Field(None, ge=1, le=10**6, description="samples at a time on a rank")
-
-
-class Ordered(Asked):
-    """A Monte Carlo check."""
-
-    repetitions: int = Field(default=200, ge=FEWEST_REPETITIONS, le=MOST_REPETITIONS)
 
 
 class Turns:
@@ -148,10 +118,12 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
         openapi_url="/api/openapi.json",
         responses=REFUSALS,
     )
+    app.add_middleware(Bugs)
     app.add_middleware(Guard, names=names)
-    _explain_errors(app)
-    _add_computations(app)
-    _add_checks(app)
+    explain(app)
+    models = Models.now()
+    _add_computations(app, models)
+    _add_checks(app, models)
 
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
@@ -161,30 +133,45 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
     return app
 
 
-def _add_computations(app: FastAPI) -> None:
-    async def compute(request: Request, work: Callable[P, R], *args: P.args, **kw: P.kwargs) -> R:
-        turns: Turns = request.app.state.turns
-        return await turns.run(request, work, *args, **kw)
+def _takes(**models: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Let an endpoint take models that were made for this application."""
 
+    def annotate(endpoint: Callable[P, R]) -> Callable[P, R]:
+        endpoint.__annotations__.update(models)
+        return endpoint
+
+    return annotate
+
+
+async def _compute(request: Request, work: Callable[P, R], *args: P.args, **kw: P.kwargs) -> R:
+    turns: Turns = request.app.state.turns
+    return await turns.run(request, work, *args, **kw)
+
+
+def _add_computations(app: FastAPI, models: Models) -> None:
     @app.post("/api/view")
-    async def get_view(request: Request, setting: Setting) -> View:
+    @_takes(setting=models.setting)
+    async def get_view(request: Request, setting: PageSetting) -> View:
         """Rates, influence, schedules and their risks."""
-        return await compute(request, view, setting)
+        return await _compute(request, view, setting)
 
     @app.post("/api/along")
-    async def get_along(request: Request, setting: Setting) -> Along:
+    @_takes(setting=models.setting)
+    async def get_along(request: Request, setting: PageSetting) -> Along:
         """The risk of each schedule after the updates so far."""
-        return await compute(request, along, setting)
+        return await _compute(request, along, setting)
 
     @app.post("/api/collapse")
-    async def get_collapse(request: Request, setting: Setting) -> Collapse:
+    @_takes(setting=models.setting)
+    async def get_collapse(request: Request, setting: PageSetting) -> Collapse:
         """The noise of four families of schedules against one summary of them."""
-        return await compute(request, collapse, setting)
+        return await _compute(request, collapse, setting)
 
     @app.post("/api/score")
+    @_takes(drawing=models.drawing)
     async def get_score(request: Request, drawing: Drawing) -> Drawn:
         """A drawn schedule, scaled to the budget, against the oracle."""
-        return await compute(request, score, drawing.setting, np.array(drawing.heights))
+        return await _compute(request, score, drawing.setting, np.array(drawing.heights))
 
     @app.post(
         "/api/plan",
@@ -193,25 +180,26 @@ def _add_computations(app: FastAPI) -> None:
             200: {"description": "the file", "content": {kind: {} for kind in media_types()}}
         },
     )
+    @_takes(asked=models.download)
     async def get_plan(request: Request, asked: Download) -> Response:
         """The planned schedule as a file."""
-        layout = asked.model_dump(include={"sequence_length", "data_parallel", "micro_batch"})
-        file = await compute(request, plan_file, asked.setting, asked.format, layout)
+        file = await _compute(request, plan_file, asked.setting, asked.format, asked.layout())
         headers = {"Content-Disposition": f'attachment; filename="{file.name}"'}
         if file.warning:
             headers["Batchlaw-Warning"] = file.warning
         return Response(file.content, media_type=file.media_type, headers=headers)
 
 
-def _add_checks(app: FastAPI) -> None:
+def _add_checks(app: FastAPI, models: Models) -> None:
     def find(request: Request, name: str) -> Check:
         checks: Checks = request.app.state.checks
-        found = checks.get(name)
-        if found is None:
+        check = checks.get(name)
+        if check is None:
             raise HTTPException(404, "there is no such check")
-        return found
+        return check
 
     @app.post("/api/checks", status_code=202)
+    @_takes(asked=models.ordered)
     async def start_check(request: Request, asked: Ordered) -> Started:
         """Start a Monte Carlo check of the collapse."""
         checks: Checks = request.app.state.checks
@@ -229,24 +217,3 @@ def _add_checks(app: FastAPI) -> None:
     async def cancel_check(request: Request, name: str) -> None:
         """Stop a check after the block it is in."""
         find(request, name).cancelled.set()
-
-
-def _explain_errors(app: FastAPI) -> None:
-    """Bad input is 422 with one line that says what, what was needed, what came."""
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
-        first = error.errors()[0]
-        if first["type"] in ("json_invalid", "model_attributes_type"):
-            said = "the request must be a JSON object, with Content-Type application/json"
-            return JSONResponse({"detail": said}, 422)
-        where = ".".join(str(part) for part in first["loc"] if part != "body")
-        said = str(first["msg"]).removeprefix("Value error, ")
-        if where and isinstance(first["input"], int | float | str):
-            said += f", got {first['input']!r:.40}"
-        return JSONResponse({"detail": f"{where}: {said}" if where else said}, 422)
-
-    @app.exception_handler(ValueError)
-    @app.exception_handler(ArithmeticError)
-    async def refused(_: Request, error: Exception) -> JSONResponse:
-        return JSONResponse({"detail": " ".join(str(error).split())}, 422)

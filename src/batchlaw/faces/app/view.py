@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
+from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.replies import Along, Curves, Drawn, Path, Schedule, Stage, View
-from batchlaw.faces.app.request import Setting
-from batchlaw.faces.app.solution import Solved, best_whole, solve
-from batchlaw.risk.over_datasets import APPROXIMATE
+from batchlaw.faces.app.solution import Solution, best_whole, solve
 from batchlaw.risk.result import Risk
 
 # Points of a curve, and of the risk along a run.
@@ -21,117 +21,151 @@ POINTS, ALONG = 800, 200
 CONSTANT = 2
 # Shares by which what the summary says may differ from the risk before the page says so.
 FIRST_ORDER = 0.1
+# Standard errors past which a difference between simulated numbers is no chance.
+CLEARLY = 3.0
+# What the library refuses to give along the run is refused under this name.
+TRAJECTORY = "trajectory"
 
 
-def view(setting: Setting) -> View:
+def view(setting: PageSetting) -> View:
     """Everything but the run and the collapse: rates, influence, schedules, risks."""
-    solved = solve(setting)
-    sizes = list(solved.schedules.values())
-    risk = solved.risk(sizes)
-    effective = solved.effective(sizes)
-    scores = solved.scores(effective, float(effective[0]))
+    solution = solve(setting)
+    case, sizes = solution.case, list(solution.schedules.values())
+    risk = solution.risk(sizes)
+    effective = solution.effective(sizes)
+    scores = solution.scores(effective, float(effective[0]))
     shown = _evenly(setting.steps, POINTS)
-    share = solved.kappa / solved.kappa.max()
+    share = case.influence / case.influence.max()
     return View(
         steps=[t + 1 for t in shown],
-        rate=_at(solved.gamma, shown),
-        kappa=_at(solved.kappa, shown),
+        rate=_at(case.gamma, shown),
+        kappa=_at(case.influence, shown),
         share=_at(share, shown),
         root=_at(np.sqrt(share), shown),
-        summary="rho_eff" if setting.reuse else "B_eff",
-        noise=solved.noise,
+        summary=solution.summary,
+        noise=solution.noise,
         schedules=[
             Schedule(
                 name=name,
+                **_scored(solution, risk, row, CONSTANT),
                 batches=_at(batches, shown),
                 samples=float(batches.sum()),
                 effective=float(effective[row]),
                 score=float(scores[row]),
-                against_constant=solved.ratio(risk, row, CONSTANT),
-                risk=solved.parts(risk, row),
             )
-            for row, (name, batches) in enumerate(solved.schedules.items())
+            for row, (name, batches) in enumerate(solution.schedules.items())
         ],
-        stages=[Stage(**row) for row in solved.plan.stage_table()],
-        prediction=dict(solved.plan.prediction),
-        assumptions=list(solved.plan.assumptions),
+        stages=[Stage(**row) for row in solution.plan.stage_table()],
+        prediction=dict(solution.plan.prediction),
+        assumptions=list(solution.plan.assumptions),
         method=risk.method,
-        trace=solved.problem.trace,
+        trace=case.problem.trace,
         relative_error=_finite(float(np.max(risk.uncertainty))),
-        notes=_notes(solved, risk, scores),
+        notes=_notes(solution, risk, scores),
     )
 
 
-def _notes(solved: Solved, risk: Risk, scores: FloatArray) -> list[str]:
+def _scored(solution: Solution, risk: Risk, row: int, constant: int) -> dict[str, Any]:
+    """What a risk says of one of its schedules, against the constant one."""
+    ratio, error = solution.ratio(risk, row, constant)
+    return {
+        "against_constant": ratio,
+        "against_constant_error": error,
+        "risk": solution.parts(risk, row),
+    }
+
+
+def _notes(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
     """What a reader should know before using the numbers; that the mean field errs is shown."""
-    found = [note for note in risk.notes if note != APPROXIMATE]
-    for row, name in enumerate(solved.schedules):
-        found = [note.replace(f" of schedule {row} ", f" of the {name} one ") for note in found]
-    return [*found, *_misled(solved, risk, scores)]
+    names = list(solution.schedules)
+    notes = [note.naming(names) for note in risk.notes if note.kind != "approximation"]
+    return [*notes, *_misled(solution, risk, scores)]
 
 
-def _misled(solved: Solved, risk: Risk, scores: FloatArray) -> list[str]:
+def _misled(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
     """A sentence where the summaries, which are right to first order, are far from the risks."""
-    rows = [row for row in range(len(solved.schedules)) if row != CONSTANT]
-    exact = {row: solved.ratio(risk, row, CONSTANT) for row in rows}
-    summary = {row: float(scores[CONSTANT] / scores[row]) for row in rows}
-    worst = max(rows, key=lambda row: abs(math.log(max(exact[row], 1e-12) / summary[row])))
-    if abs(exact[worst] / summary[worst] - 1.0) <= FIRST_ORDER:
+    rows = [row for row in range(len(solution.schedules)) if row != CONSTANT]
+    by_risk = {row: solution.ratio(risk, row, CONSTANT) for row in rows}
+    by_score = {row: float(scores[CONSTANT] / scores[row]) for row in rows}
+    worst = max(rows, key=lambda row: abs(math.log(max(by_risk[row][0], 1e-12) / by_score[row])))
+    ratio, error = by_risk[worst]
+    apart = abs(ratio - by_score[worst])
+    if apart <= FIRST_ORDER * by_score[worst] or apart <= CLEARLY * (error or 0.0):
         return []
     return [
-        f"the score is off here: by it the {list(solved.schedules)[worst]} schedule leaves "
-        f"{summary[worst]:.3g} of the constant batch's noise, by its risk {exact[worst]:.3g}"
+        f"the score is off here: by it the {list(solution.schedules)[worst]} schedule leaves "
+        f"{by_score[worst]:.3g} of the constant batch's noise, by its risk {ratio:.3g}"
     ]
 
 
-def along(setting: Setting) -> Along:
+def along(setting: PageSetting) -> Along:
     """The risk after the updates so far, of each schedule."""
-    solved = solve(setting)
-    curves = _along(solved, list(solved.schedules.values()))
+    solution = solve(setting)
+    steps = _evenly(setting.steps + 1, ALONG)
+    procedure = solution.case.procedure
+    if not procedure.traceable:
+        reason = (
+            f"{procedure.title}, is simulated, and its risk is known after the last update only"
+        )
+        return Along(steps=steps, paths=[], reason=reason)
+    try:
+        curves = _along(solution, list(solution.schedules.values()))
+    except InputError as error:
+        if error.field != TRAJECTORY:
+            raise
+        return Along(steps=steps, paths=[], reason=f"the risk along the run {error.predicate()}")
     return Along(
-        steps=_evenly(setting.steps + 1, ALONG),
+        steps=steps,
         paths=[
             Path(name=name, **curve.model_dump())
-            for name, curve in zip(solved.schedules, curves, strict=True)
+            for name, curve in zip(solution.schedules, curves, strict=True)
         ],
     )
 
 
-def _along(solved: Solved, sizes: list[FloatArray]) -> list[Curves]:
+def _along(solution: Solution, sizes: list[FloatArray]) -> list[Curves]:
     """Total and noise of each schedule after so many updates."""
-    path = solved.setting.solver.expected(solved.problem, solved.gamma, sizes, trajectory=True)
-    shown = _evenly(solved.gamma.size + 1, ALONG)
+    path = solution.case.with_batches(sizes).risk(trajectory=True)
+    shown = _evenly(solution.setting.steps + 1, ALONG)
     total, noise = (
-        np.asarray(getattr(path, part))[:, shown].tolist() for part in ("total", solved.noise)
+        np.asarray(getattr(path, part))[:, shown].tolist() for part in ("total", solution.noise)
     )
     return [Curves(total=t, noise=n) for t, n in zip(total, noise, strict=True)]
 
 
-def score(setting: Setting, heights: FloatArray) -> Drawn:
+def score(setting: PageSetting, heights: FloatArray) -> Drawn:
     """A drawn schedule against the oracle: heights at evenly spaced steps."""
-    solved = solve(setting)
-    batches = stretched(setting, heights)
-    effective = solved.effective([batches, solved.schedules["oracle"]])
-    risk = solved.risk([batches, solved.schedules["constant"]])
+    solution = solve(setting)
+    batches = stretched(solution, heights)
+    effective = solution.effective([batches, solution.schedules["oracle"]])
+    risk = solution.risk([batches, solution.schedules["constant"]])
     return Drawn(
+        **_scored(solution, risk, 0, 1),
         batches=_at(batches, _evenly(setting.steps, POINTS)),
         samples=float(batches.sum()),
         effective=float(effective[0]),
-        score=float(solved.scores(effective, float(effective[1]))[0]),
-        against_constant=solved.ratio(risk, 0, 1),
-        risk=solved.parts(risk, 0),
-        path=_along(solved, [batches])[0],
+        score=float(solution.scores(effective, float(effective[1]))[0]),
+        path=_drawn_path(solution, batches),
     )
 
 
-def stretched(setting: Setting, heights: FloatArray) -> FloatArray:
+def _drawn_path(solution: Solution, batches: FloatArray) -> Curves | None:
+    try:
+        return _along(solution, [batches])[0]
+    except InputError as error:
+        if error.field != TRAJECTORY:
+            raise
+        return None
+
+
+def stretched(solution: Solution, heights: FloatArray) -> FloatArray:
     """Whole batches under the limits that come closest to the drawing, and spend the budget.
 
     Batches follow the square root of the influence that ``allocate`` is given: here the drawing.
     """
-    at = np.linspace(0.0, 1.0, setting.steps)
+    at = np.linspace(0.0, 1.0, solution.setting.steps)
     shape = np.interp(at, np.linspace(0.0, 1.0, heights.size), heights / heights.max())
-    return best_whole(setting, shape**2)
+    return best_whole(solution.setting, solution.case, shape**2)
 
 
 def _evenly(steps: int, most: int) -> list[int]:
@@ -142,8 +176,8 @@ def _evenly(steps: int, most: int) -> list[int]:
 
 
 def _at(values: NDArray[Any], shown: list[int]) -> list[float]:
-    found: list[float] = values[shown].tolist()
-    return found
+    numbers: list[float] = values[shown].tolist()
+    return numbers
 
 
 def _finite(value: float) -> float | None:

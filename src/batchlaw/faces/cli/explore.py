@@ -10,6 +10,7 @@ import threading
 import webbrowser
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError
 from batchlaw.faces.cli.inputs import Flag
 
 
@@ -29,15 +30,17 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
     try:
         import uvicorn
 
-        from batchlaw.faces.app.request import Setting
         from batchlaw.faces.app.server import make_app
+        from batchlaw.faces.app.setting_fields import page_setting
         from batchlaw.faces.app.view import view
     except ModuleNotFoundError as error:
-        raise ValueError(
-            f"explore must have {error.name}: install the extra explore (here: make explore)"
+        raise InputError(
+            "explore",
+            f"must have {error.name}",
+            hint="install the extra explore (here: make explore)",
         ) from None
     if checks.count("port", port, minimum=0) > 65535:
-        raise ValueError(f"port must be at most 65535, got {port}")
+        raise InputError("port", "must be at most 65535", f"{port}")
     with _listener(host, port) as listener:
         names = _names(host)
         name = f"[{host}]" if ":" in host else host
@@ -48,7 +51,7 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         if names:
             print("batchlaw: open to other machines, without a password", file=sys.stderr)
         # Compiled functions are loaded, or made, while the browser starts.
-        threading.Thread(target=view, args=(Setting(),), daemon=True).start()
+        threading.Thread(target=view, args=(page_setting()(),), daemon=True).start()
         if not quiet:
             webbrowser.open(address)
         settings = uvicorn.Config(
@@ -69,7 +72,9 @@ def _listener(host: str, port: int) -> socket.socket:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=2048)
     except OSError as error:
-        raise ValueError(f"{host}:{port} must be free to listen on: {error}") from None
+        raise InputError(
+            "port", "must be free to listen on", hint=f"{error}", subject=f"{host}:{port}"
+        ) from None
     # Inherited by every connection. Otherwise the second part of a reply waits 40 ms for the
     # browser to acknowledge the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

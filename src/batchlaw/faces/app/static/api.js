@@ -2,14 +2,20 @@
 
 const latest = new Map();
 
-export class Refused extends Error {}
+// What the server will not do: a sentence, the field at fault, and the sentence without it.
+export class Refused extends Error {
+  constructor(detail, field = null, reason = null) {
+    super(detail);
+    Object.assign(this, { field, reason });
+  }
+}
 
 async function reply(response) {
   if (response.ok) return response;
-  let said = `${response.status} ${response.statusText}`;
   const text = await response.text();
-  try { said = JSON.parse(text).detail ?? said; } catch { said = text || said; }
-  throw new Refused(said);
+  let said;
+  try { said = JSON.parse(text); } catch { said = { detail: text }; }
+  throw new Refused(said.detail || `${response.status} ${response.statusText}`, said.field, said.reason);
 }
 
 function post(path, body, signal) {
@@ -28,8 +34,8 @@ export async function ask(path, body) {
   latest.set(path, mine);
   try {
     const response = await reply(await post(path, body, mine.signal));
-    const found = await response.json();
-    return latest.get(path) === mine ? found : null;
+    const answer = await response.json();
+    return latest.get(path) === mine ? answer : null;
   } catch (error) {
     if (error.name === "AbortError" || latest.get(path) !== mine) return null;
     throw error;
@@ -67,6 +73,6 @@ export function stopCheck(id) {
 }
 
 export async function schema() {
-  const found = await (await reply(await fetch("/api/openapi.json"))).json();
-  return found.components.schemas;
+  const description = await (await reply(await fetch("/api/openapi.json"))).json();
+  return description.components.schemas;
 }

@@ -13,6 +13,9 @@ export const short = (value) => {
   return String(Number(value.toPrecision(5)));
 };
 
+// A standard error, to two digits.
+export const spread = (error) => `± ${short(Number(error.toPrecision(2)))}`;
+
 // A key shows its line as it is drawn, so that no colour is needed to tell them apart.
 const LEGEND = {
   markers: {
@@ -79,13 +82,13 @@ export function batches(chart, view, drawn) {
   }, [view.steps, ...view.schedules.map((s) => s.batches), ...(drawn ? [drawn.batches] : [])]);
 }
 
-export function along(chart, found, part, label) {
+export function along(chart, run, part, label) {
   chart.draw({
     key: label,
     scales: { x: { time: false } },
     axes: [{ label: "updates made" }, { label, side: 3 }],
-    series: [{ ...FIRST }, ...found.paths.map(({ name }) => line(name, name))],
-  }, [found.steps, ...found.paths.map((path) => path[part])]);
+    series: [{ ...FIRST }, ...run.paths.map(({ name }) => line(name, name))],
+  }, [run.steps, ...run.paths.map((path) => path[part])]);
 }
 
 const FAMILY = {
@@ -155,8 +158,7 @@ export function collapse(chart, found, measured) {
   }, [xs, ...families.map((family) => column(family, found.points, "value"))]);
 }
 
-const PARTS = ["approximation", "bias", "variance", "fluctuation"];
-const FILL = { approximation: "approximation", bias: "bias", variance: "variance", fluctuation: "fluctuation" };
+const PARTS = ["approximation", "bias", "variance", "fluctuation", "cross"];
 const svg = (tag, attributes, text) => {
   const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) node.setAttribute(name, value);
@@ -165,38 +167,46 @@ const svg = (tag, attributes, text) => {
 };
 
 // A colour and a pattern for each part, so that no colour is needed to tell them apart.
-const STROKES = { approximation: "", bias: "M0 6L6 0", variance: "M3 0V6", fluctuation: "M0 0L6 6M0 6L6 0" };
+const STROKES = { approximation: "", bias: "M0 6L6 0", variance: "M3 0V6", fluctuation: "M0 0L6 6M0 6L6 0", cross: "M0 3H6" };
 
 function fills(names) {
   const all = svg("defs", {});
   for (const part of names) {
     const pattern = svg("pattern", { id: `fill-${part}`, width: 6, height: 6, patternUnits: "userSpaceOnUse" });
-    pattern.append(svg("rect", { width: 6, height: 6, fill: colour(FILL[part]) }));
+    pattern.append(svg("rect", { width: 6, height: 6, fill: colour(part) }));
     pattern.append(svg("path", { d: STROKES[part], stroke: colour("text"), "stroke-width": 0.6, opacity: 0.55 }));
     all.append(pattern);
   }
   return all;
 }
 
-// One bar a schedule for the risk beyond the labels' noise, in its parts; and the noise alone, magnified.
+const measured = ({ risk }, part) => {
+  const error = risk.standard_error?.[part];
+  return error === undefined ? short(risk[part]) : `${short(risk[part])} ${spread(error)}`;
+};
+
+// One bar per schedule for the risk beyond the labels' noise, in its parts; and the noise alone, magnified.
 export function bars(place, rows, noise) {
   const width = 460, left = 78, height = 22, gap = 12;
   const names = PARTS.filter((part) => rows[0].risk[part] !== null);
+  const right = rows.some((row) => row.risk.standard_error) ? 130 : 80;
   const block = (title, whole, parts, top) => {
-    const most = Math.max(...rows.map((row) => row.risk[whole]), Number.MIN_VALUE);
+    // A part below zero takes back from the end of the bar, which may go further than the whole.
+    const reach = (row) => parts.reduce((sum, part) => sum + Math.max(0, row.risk[part]), 0);
+    const scale = (width - left - right) / Math.max(...rows.map(reach), Number.MIN_VALUE);
     picture.append(svg("text", { x: 0, y: top + 12 }, title));
     rows.forEach((row, k) => {
       const y = top + 20 + k * (height + gap);
       picture.append(svg("text", { x: 0, y: y + 15 }, row.name));
       let x = left;
       for (const part of parts) {
-        const wide = Math.max(0, (row.risk[part] / most) * (width - left - 80));
-        const box = svg("rect", { x, y, width: wide, height, fill: `url(#fill-${part})`, stroke: colour("text"), "stroke-width": 0.75 });
-        box.append(svg("title", {}, `${row.name}, ${part}: ${short(row.risk[part])}`));
+        const wide = row.risk[part] * scale;
+        const box = svg("rect", { x: Math.min(x, x + wide), y, width: Math.abs(wide), height, fill: `url(#fill-${part})`, stroke: colour("text"), "stroke-width": 0.75 });
+        box.append(svg("title", {}, `${row.name}, ${part}: ${measured(row, part)}`));
         picture.append(box);
         x += wide;
       }
-      picture.append(svg("text", { x: x + 6, y: y + 15 }, short(row.risk[whole])));
+      picture.append(svg("text", { x: left + reach(row) * scale + 6, y: y + 15 }, measured(row, whole)));
     });
     return top + 24 + rows.length * (height + gap);
   };

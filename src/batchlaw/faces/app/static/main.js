@@ -1,18 +1,18 @@
 // The page: a change of the setting asks the server and shows what it says.
 
 import { ask, download, forget, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
-import { along, bars, batches, Chart, collapse, influence, short } from "./charts.js";
+import { along, bars, batches, Chart, collapse, influence, short, spread } from "./charts.js";
 import { Drawing } from "./draw.js";
-import { LABELS, State } from "./state.js";
+import { fieldsOf, State } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
-const FORMATS = { json: "JSON", csv: "CSV", png: "picture", megatron: "Megatron-LM", olmo: "OLMo-core", accumulation: "accumulation", pytorch: "PyTorch" };
-const LAYOUT = { sequence_length: "tokens a sample", data_parallel: "data parallel", micro_batch: "micro-batch" };
 const charts = Object.fromEntries(["influence", "batches", "along", "collapse"].map((name) => [name, new Chart($(`${name}-chart`))]));
 // ``complaint`` is what was refused last: a score's goes with the drawing.
 const page = { complaint: "", setting: null, view: null, along: null, drawn: null, collapse: null, measured: null, check: null };
 let state;
 let drawing;
+// What trainers need to know beside the plan: fields of a download.
+let layout = {};
 let waiting = null;
 let scoring = null;
 let asked = 0;
@@ -30,17 +30,18 @@ async function during(work) {
 
 function say(text) { $("status").textContent = text; }
 
-// The server names fields as its description does; the page has labels for them.
+// The server names fields as its description does, which has labels for them too.
 function reason(error) {
   if (!(error instanceof Refused)) return `${error.message}: is the server running?`;
-  const said = error.message.replace(/^setting(?:\.|: )/, "");
-  return said.replace(/^(\w+): /, (whole, name) => (LABELS[name] ? `${LABELS[name]}: ` : whole));
+  const field = state?.fields[error.field] ?? layout[error.field];
+  return field && error.reason ? `${field.label} ${error.reason}` : error.message;
 }
 
 function complain(error, about = "view") {
   page.complaint = about;
   $("error").hidden = false;
   $("error").textContent = reason(error);
+  state?.mark(error.field);
   document.body.dataset.stale = "";
   say("not computed");
 }
@@ -49,6 +50,7 @@ function forgive(about) {
   if (page.complaint !== about) return;
   page.complaint = "";
   $("error").hidden = true;
+  state.mark(null);
   delete document.body.dataset.stale;
 }
 
@@ -67,9 +69,19 @@ function table(id, header, rows) {
   $(id).tBodies[0].replaceChildren(...rows.map((cells) => line(cells, "td")));
 }
 
+// A simulated number has its standard error in a line below it.
+const uncertain = (text, error) => (error === undefined || error === null ? text : `${text}\n${spread(error)}`);
+
 function rows() {
-  const found = page.view.schedules;
-  return page.drawn ? [...found, { name: "drawn", ...page.drawn }] : found;
+  const { schedules } = page.view;
+  return page.drawn ? [...schedules, { name: "drawn", ...page.drawn }] : schedules;
+}
+
+// A picture, or why there is none.
+function explain(name, reason) {
+  $(`${name}-reason`).hidden = !reason;
+  $(`${name}-reason`).textContent = reason && `Left out: ${reason}.`;
+  $(`${name}-picture`).hidden = Boolean(reason);
 }
 
 function show() {
@@ -77,8 +89,11 @@ function show() {
   if (!view) return;
   const { noise } = view;
   table("summary", ["schedule", "samples", view.summary, "score", noise, "of constant's", "risk − σ²", "risk"], rows().map((row) => [
-    row.name, short(row.samples), short(row.effective), `${(100 * row.score).toFixed(2)} %`, short(row.risk[noise]),
-    row.against_constant.toFixed(3), short(row.risk.reducible), short(row.risk.total),
+    row.name, short(row.samples), short(row.effective), `${(100 * row.score).toFixed(2)} %`,
+    uncertain(short(row.risk[noise]), row.risk.standard_error?.[noise]),
+    uncertain(row.against_constant.toFixed(3), row.against_constant_error),
+    uncertain(short(row.risk.reducible), row.risk.standard_error?.reducible),
+    uncertain(short(row.risk.total), row.risk.standard_error?.total),
   ]));
   $("method").textContent = [
     `Risk: ${view.method}`, view.relative_error ? `an approximation, estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "",
@@ -98,15 +113,19 @@ function show() {
 }
 
 function showAlong() {
-  const found = page.along;
-  if (!found) return;
+  const run = page.along;
+  if (!run) return;
+  explain("along", run.reason);
+  if (run.reason) return;
   const part = $("along-part").value;
-  const paths = page.drawn ? [...found.paths, { name: "drawn", ...page.drawn.path }] : found.paths;
-  if (paths.every((path) => path.total.length === found.steps.length)) along(charts.along, { steps: found.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
+  const paths = page.drawn?.path ? [...run.paths, { name: "drawn", ...page.drawn.path }] : run.paths;
+  if (paths.every((path) => path.total.length === run.steps.length)) along(charts.along, { steps: run.steps, paths }, part, part === "total" ? "risk" : page.view.noise);
 }
 
 function showCollapse() {
-  if (page.collapse) collapse(charts.collapse, page.collapse, page.measured);
+  if (!page.collapse) return;
+  explain("collapse", page.collapse.reason);
+  if (!page.collapse.reason) collapse(charts.collapse, page.collapse, page.measured);
 }
 
 async function compute() {
@@ -133,7 +152,7 @@ async function compute() {
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
     if (state.heights) during(score());
     const rest = await Promise.allSettled([
-      slower[0].then((found) => { if (found) { page.along = found; showAlong(); } }),
+      slower[0].then((run) => { if (run) { page.along = run; showAlong(); } }),
       slower[1].then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
     ]);
     const failed = rest.find((each) => each.status === "rejected");
@@ -146,9 +165,9 @@ async function score() {
   const setting = state.request();
   if (!same(setting, page.setting)) return;
   try {
-    const found = await ask("/api/score", { setting, heights: state.heights });
-    if (!found || !state.heights || !same(setting, page.setting)) return;
-    page.drawn = found;
+    const drawn = await ask("/api/score", { setting, heights: state.heights });
+    if (!drawn || !state.heights || !same(setting, page.setting)) return;
+    page.drawn = drawn;
     forgive("score");
     show();
     showAlong();
@@ -207,22 +226,22 @@ async function check() {
     $("stop-check").disabled = false;
     $("check-progress").hidden = false;
     for (;;) {
-      const found = await readCheck(mine.id);
+      const progress = await readCheck(mine.id);
       if (page.check !== mine) return;
-      page.measured = found.points;
+      page.measured = progress.points;
       showCollapse();
-      $("check-progress").value = found.done / found.repetitions;
-      $("check-said").textContent = found.error || saidOf(found);
-      if (found.finished) break;
+      $("check-progress").value = progress.done / progress.repetitions;
+      $("check-said").textContent = progress.error || described(progress);
+      if (progress.finished) break;
       await new Promise((resolve) => { setTimeout(resolve, 150); });
     }
   } catch (error) { if (page.check === mine) $("check-said").textContent = reason(error); }
   if (page.check === mine) rest();
 }
 
-function saidOf(found) {
-  const done = `${found.done} of ${found.repetitions}`;
-  return found.apart === null ? done : `${done}; at most ${found.apart.toFixed(1)} s.e. from the computed values (${found.points.length} dots)`;
+function described({ done, repetitions, apart, points }) {
+  const share = `${done} of ${repetitions}`;
+  return apart === null ? share : `${share}; at most ${apart.toFixed(1)} s.e. from the computed values (${points.length} dots)`;
 }
 
 function rest() {
@@ -237,39 +256,40 @@ function stop() {
   rest();
 }
 
-function offerDownloads() {
-  for (const [name, label] of Object.entries(LAYOUT)) {
+function offerDownloads(model) {
+  layout = fieldsOf(model);
+  for (const [name, field] of Object.entries(layout)) {
     const tag = document.createElement("label");
     tag.htmlFor = name;
-    tag.textContent = label;
+    tag.textContent = field.label;
     const input = Object.assign(document.createElement("input"), { id: name, type: "number", min: "1", step: "1" });
     const pair = document.createElement("span");
+    pair.title = field.description;
     pair.append(tag, " ", input);
     $("layout").append(pair);
   }
-  for (const [format, label] of Object.entries(FORMATS)) {
-    const button = Object.assign(document.createElement("button"), { type: "button", textContent: label });
+  const formats = model.properties.format;
+  for (const format of formats.enum) {
+    const button = Object.assign(document.createElement("button"), { type: "button", textContent: formats["x-titles"][format] });
     button.dataset.format = format;
-    button.addEventListener("click", async () => {
-      const layout = Object.fromEntries(Object.keys(LAYOUT).filter((name) => $(name).value).map((name) => [name, Number($(name).value)]));
-      try {
-        $("download-note").textContent = await download({ setting: state.request(), format, ...layout });
-      } catch (error) {
-        // Named as their boxes are.
-        const named = (text, [name, label]) => text.replaceAll(name, `"${label}"`);
-        $("download-note").textContent = Object.entries(LAYOUT).reduce(named, reason(error));
-      }
-    });
+    button.addEventListener("click", () => save(format));
     $("downloads").append(button);
   }
 }
 
+async function save(format) {
+  const given = Object.keys(layout).filter((name) => $(name).value).map((name) => [name, Number($(name).value)]);
+  try {
+    $("download-note").textContent = await download({ setting: state.request(), format, ...Object.fromEntries(given) });
+  } catch (error) { $("download-note").textContent = reason(error); }
+}
+
 async function start() {
-  offerDownloads();
-  const known = await schema();
+  const schemas = await schema();
+  offerDownloads(schemas.Download);
   drawing = new Drawing($("batches-chart"), charts.batches, () => page.view?.schedules.find((s) => s.name === "constant").batches[0], drew);
-  const kept = [$("along-part"), $("repetitions"), ...Object.keys(LAYOUT).map($)];
-  state = new State(known, $("controls"), kept, changed, refuse);
+  const kept = [$("along-part"), $("repetitions"), ...Object.keys(layout).map($)];
+  state = new State(schemas, $("controls"), kept, changed, refuse);
   $("clear-drawing").addEventListener("click", () => drawing.clear());
   $("along-part").addEventListener("change", showAlong);
   $("start-check").addEventListener("click", check);

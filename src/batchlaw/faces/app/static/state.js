@@ -1,53 +1,34 @@
 // The setting: its controls, made from the server's own description, and its place in the address.
 
-const GROUPS = [
-  ["Learning rate", ["rates", "steps", "peak", "warmup", "stable", "decay"]],
-  ["Problem", ["problem", "a", "b", "m", "sigma", "spectrum"]],
-  ["Procedure", ["procedure", "samples", "replacement", "momentum", "momentum_form"]],
-  ["Budget", ["budget", "min_batch", "max_batch", "multiple_of", "stages"]],
-];
-export const LABELS = {
-  rates: "schedule", steps: "updates T", peak: "peak rate", warmup: "warmup ends at",
-  stable: "decay starts at", decay: "decay shape", problem: "spectrum", a: "exponent a",
-  b: "source exponent b", m: "sketch size M", sigma: "label noise", spectrum: "file",
-  procedure: "passes", samples: "samples N", replacement: "with replacement",
-  momentum: "momentum", momentum_form: "form of momentum", budget: "samples in all", min_batch: "smallest batch",
-  max_batch: "largest batch", multiple_of: "multiple of", stages: "stages",
-};
-// Sliders: the range that a hand wants, and its step, or that its steps are factors. The boxes take more.
-const SLIDERS = {
-  steps: [16, 8192, "log"], peak: [0.001, 1, "log"], warmup: [0.02, 0.45, 0.01], stable: [0.05, 0.95, 0.01],
-  a: [1.1, 4, 0.05], b: [1.1, 4, 0.05], m: [4, 1024, "log"], sigma: [0, 3, 0.05], samples: [16, 8192, "log"],
-  momentum: [0, 0.98, 0.01], budget: [64, 1e6, "log"], stages: [1, 16, 1],
-};
 // Places of a slider whose steps are factors.
 const PLACES = 300;
-const OPTIONS = {
-  wsd: "WSD", paper: "the paper's", sketch: "mean sketch", truncation: "first M", spectrum: "from a file",
-  "one-pass": "one", "multi-pass": "many", "heavy-ball": "heavy ball", nesterov: "Nesterov", pytorch: "PyTorch",
-  "pytorch-nesterov": "PyTorch Nest.",
-};
-const numberOf = (text) => (text?.trim() ? Number(text) : NaN);
 const FILE = "CSV file: eigenvalue, energy, multiplicity if any";
-const SHOWN = {
-  stable: (s) => s.rates === "wsd",
-  decay: (s) => s.rates === "wsd",
-  warmup: (s) => s.rates !== "constant",
-  a: (s) => s.problem !== "spectrum",
-  b: (s) => s.problem !== "spectrum",
-  m: (s) => s.problem !== "spectrum",
-  spectrum: (s) => s.problem === "spectrum",
-  samples: (s) => s.procedure === "multi-pass",
-  replacement: (s) => s.procedure === "multi-pass",
-  momentum: (s) => s.procedure === "one-pass",
-  momentum_form: (s) => s.procedure === "one-pass" && s.momentum > 0,
-};
+const numberOf = (text) => (text?.trim() ? Number(text) : NaN);
+
+// A field of a model as the page needs it: what it takes, and how it is shown.
+function described(field) {
+  const page = field["x-page"] ?? {};
+  const part = field.anyOf?.find((each) => each.type !== "null") ?? field;
+  let kind = { boolean: "flag", integer: "number", number: "number" }[part.type] ?? "text";
+  if (part.enum) kind = "choice";
+  if (part.$ref) kind = "file";
+  return {
+    ...page, kind, part, description: field.description ?? "", usual: field.default ?? null, optional: Boolean(field.anyOf),
+    options: part.enum?.map((name) => [name, field["x-titles"]?.[name] ?? name]),
+  };
+}
+
+// Those that the page has a control for, in the order of their groups.
+export function fieldsOf(schema) {
+  const known = Object.entries(schema.properties).filter(([, field]) => field["x-page"]);
+  return Object.fromEntries(known.map(([name, field]) => [name, described(field)]));
+}
 
 export class State {
   // Beside the setting the address keeps the values of some further inputs.
   constructor(schemas, form, kept, changed, refused) {
-    this.fields = schemas.Setting.properties;
-    this.mostRows = schemas.Spectrum.properties.eigenvalue.maxItems;
+    this.fields = fieldsOf(schemas.PageSetting);
+    this.schemas = schemas;
     this.form = form;
     this.kept = kept;
     for (const each of kept) {
@@ -59,7 +40,7 @@ export class State {
     this.values = {};
     this.heights = null;
     this.inputs = {};
-    for (const [name, field] of Object.entries(this.fields)) this.values[name] = field.default ?? null;
+    for (const [name, field] of Object.entries(this.fields)) this.values[name] = field.usual;
     this.build();
     this.readAddress();
     window.addEventListener("hashchange", () => {
@@ -68,77 +49,59 @@ export class State {
   }
 
   build() {
-    for (const [title, names] of GROUPS) {
+    const groups = new Map();
+    for (const [name, { group }] of Object.entries(this.fields)) groups.set(group, [...(groups.get(group) ?? []), name]);
+    for (const [title, names] of groups) {
       const set = document.createElement("details");
       set.open = matchMedia("(min-width: 861px)").matches;
       const head = document.createElement("summary");
       head.textContent = title;
-      set.append(head, ...names.map((name) => this.field(name)));
+      set.append(head, ...names.map((name) => this.control(name)));
       this.form.append(set);
     }
     this.form.addEventListener("submit", (event) => event.preventDefault());
   }
 
-  field(name) {
-    const kind = this.kind(name);
+  control(name) {
+    const field = this.fields[name];
     const row = document.createElement("div");
     row.className = "field";
+    row.title = field.description;
     const label = document.createElement("label");
     label.htmlFor = `set-${name}`;
-    label.textContent = LABELS[name];
-    row.title = this.fields[name].description ?? "";
-    const input = kind === "choice" ? document.createElement("select") : document.createElement("input");
+    label.textContent = field.kind === "file" ? FILE : field.label;
+    const input = document.createElement(field.kind === "choice" ? "select" : "input");
     input.id = `set-${name}`;
-    if (kind === "choice") {
-      for (const option of this.fields[name].enum) input.add(new Option(OPTIONS[option] ?? option, option));
-    } else if (kind === "flag") {
-      input.type = "checkbox";
-    } else if (kind === "file") {
-      input.type = "file";
-      input.accept = ".csv,text/csv";
-      label.textContent = FILE;
-    } else {
-      this.bound(input, name);
-    }
+    if (field.kind === "choice") for (const [value, title] of field.options) input.add(new Option(title, value));
+    else if (field.kind === "flag") input.type = "checkbox";
+    else if (field.kind === "file") Object.assign(input, { type: "file", accept: ".csv,text/csv" });
+    else if (field.kind === "number") this.bound(input, field);
+    if (field.empty) input.placeholder = field.empty;
     row.append(label, input);
     this.inputs[name] = { row, input };
-    input.addEventListener(kind === "number" ? "input" : "change", () => this.fromInput(name));
+    input.addEventListener(field.kind === "number" ? "input" : "change", () => this.fromInput(name));
     // A box that was left empty shows again what is in force.
-    if (kind === "number") input.addEventListener("blur", () => this.show());
-    if (SLIDERS[name]) row.append(this.slider(name));
+    if (field.kind === "number") input.addEventListener("blur", () => this.show());
+    if (field.slider) row.append(this.slider(name));
     return row;
   }
 
-  kind(name) {
-    const field = this.fields[name];
-    if (field.enum) return "choice";
-    if (field.type === "boolean") return "flag";
-    return name === "spectrum" ? "file" : "number";
-  }
-
-  number(name) {
-    const field = this.fields[name];
-    return field.anyOf ? field.anyOf.find((part) => part.type !== "null") : field;
-  }
-
-  bound(input, name) {
-    const field = this.number(name);
+  bound(input, { part }) {
     input.type = "number";
-    input.step = field.type === "integer" ? "1" : "any";
-    input.min = field.minimum ?? field.exclusiveMinimum ?? "";
-    input.max = field.maximum ?? "";
-    if (this.fields[name].anyOf) input.placeholder = "none";
+    input.step = part.type === "integer" ? "1" : "any";
+    input.min = part.minimum ?? "";
+    input.max = part.maximum ?? part.exclusiveMaximum ?? "";
   }
 
   slider(name) {
     const range = document.createElement("input");
-    const [low, high, step] = SLIDERS[name];
+    const { part, label, slider: [low, high, step] } = this.fields[name];
     const factors = step === "log";
     Object.assign(range, { type: "range", min: factors ? 0 : low, max: factors ? PLACES : high, step: factors ? 1 : step });
-    range.setAttribute("aria-label", `${LABELS[name]}, slider`);
+    range.setAttribute("aria-label", `${label}, slider`);
     range.addEventListener("input", () => {
       const value = factors ? low * (high / low) ** (range.value / PLACES) : Number(range.value);
-      this.set(name, this.number(name).type === "integer" ? Math.round(value) : Number(value.toPrecision(3)), range);
+      this.set(name, part.type === "integer" ? Math.round(value) : Number(value.toPrecision(3)), range);
     });
     this.inputs[name].range = range;
     return range;
@@ -146,17 +109,18 @@ export class State {
 
   fromInput(name) {
     const { input } = this.inputs[name];
-    const kind = this.kind(name);
-    if (kind === "file") { this.readSpectrum(input); return; }
+    const { kind, optional, usual } = this.fields[name];
+    if (kind === "file") { this.readSpectrum(name, input); return; }
     if (kind === "flag") { this.set(name, input.checked); return; }
     if (kind === "choice") { this.set(name, input.value); return; }
-    const empty = input.value.trim() === "";
-    if (empty && !this.fields[name].anyOf) return;
-    if (!empty && !Number.isFinite(Number(input.value))) return;
-    this.set(name, empty ? null : Number(input.value), input);
+    const text = input.value.trim();
+    if (kind === "text") { this.set(name, text || usual); return; }
+    if (!text && !optional) return;
+    if (text && !Number.isFinite(Number(text))) return;
+    this.set(name, text ? Number(text) : null, input);
   }
 
-  async readSpectrum(input) {
+  async readSpectrum(field, input) {
     const [file] = input.files;
     if (!file) return;
     const text = await file.text();
@@ -171,8 +135,9 @@ export class State {
       this.refused(`${file.name} must have a column ${missing[0]}${comma}, got ${head.replace(/[^ -~]/g, "?").slice(0, 60)}`);
       return;
     }
-    if (lines.length > this.mostRows) {
-      this.refused(`${file.name} must have at most ${this.mostRows} rows, got ${lines.length}: put small eigenvalues together, with a multiplicity`);
+    const most = this.schemas[this.fields[field].part.$ref.split("/").at(-1)].properties.eigenvalue.maxItems;
+    if (lines.length > most) {
+      this.refused(`${file.name} must have at most ${most} rows, got ${lines.length}: put small eigenvalues together, with a multiplicity`);
       return;
     }
     const columns = {};
@@ -182,55 +147,59 @@ export class State {
       const bad = columns[name].findIndex((value) => !Number.isFinite(value));
       if (bad >= 0) { this.refused(`${file.name} must have a number in column ${name}, row ${bad + 2}`); return; }
     }
-    this.spectrumName = file.name;
-    this.set("spectrum", columns);
+    this.fileName = file.name;
+    this.set(field, columns);
   }
 
   // What is being typed or moved is left as it is.
   set(name, value, moving = null) {
     this.values[name] = value;
-    this.mend();
     this.show(moving);
-    if (this.values.problem === "spectrum" && !this.values.spectrum) { this.writeAddress(); this.refused("choose a file with the spectrum"); return; }
+    const missing = Object.keys(this.inputs).find((each) => this.fields[each].kind === "file" && this.shown(each) && !this.values[each]);
+    if (missing) { this.writeAddress(); this.refused(`choose a file with the ${missing}`); return; }
     this.changed();
   }
 
-  // What has no use in this setting has no value.
-  mend() {
-    if (this.values.problem !== "spectrum") this.values.spectrum = null;
-    if (this.values.procedure === "multi-pass") this.values.momentum = 0;
+  // Whether a field has a use beside the values of the others.
+  shown(name) {
+    const { shown_with: shown = {}, hidden_with: hidden = {} } = this.fields[name];
+    return Object.entries(shown).every(([other, values]) => values.includes(this.values[other]))
+      && !Object.entries(hidden).some(([other, values]) => values.includes(this.values[other]));
   }
 
   show(moving = null) {
     for (const [name, { row, input, range }] of Object.entries(this.inputs)) {
-      row.hidden = SHOWN[name] ? !SHOWN[name](this.values) : false;
-      const kind = this.kind(name);
+      const { kind, slider } = this.fields[name];
       const value = this.values[name];
+      row.hidden = !this.shown(name);
       if (kind === "file") {
-        input.labels[0].textContent = value ? `${FILE}. Now: ${value.eigenvalue?.length} rows, from ${this.spectrumName ?? "the link"}` : FILE;
-      }
-      if (kind === "flag") input.checked = value;
+        input.labels[0].textContent = value ? `${FILE}. Now: ${value.eigenvalue?.length} rows, from ${this.fileName ?? "the link"}` : FILE;
+      } else if (kind === "flag") input.checked = value;
       else if (kind === "choice") input.value = value;
-      else if (kind === "number" && input !== moving) input.value = value ?? "";
+      else if (input !== moving) input.value = value ?? "";
       if (range) {
-        const [low, high, step] = SLIDERS[name];
+        const [low, high, step] = slider;
         if (range !== moving) range.value = String(step === "log" ? (PLACES * Math.log(value / low)) / Math.log(high / low) : value);
         range.setAttribute("aria-valuetext", String(value));
       }
     }
   }
 
-  // A copy: the values may change while the server works.
+  // The field that a refusal is about, and none where it is about another.
+  mark(name) {
+    for (const [each, { input }] of Object.entries(this.inputs)) input.setAttribute("aria-invalid", String(each === name));
+  }
+
+  // What has a use, in a copy: the values may change while the server works.
   request() {
-    return { ...this.values };
+    return Object.fromEntries(Object.entries(this.values).filter(([name]) => this.shown(name)));
   }
 
   writeAddress() {
     const parts = new URLSearchParams();
-    for (const [name, field] of Object.entries(this.fields)) {
-      const value = this.values[name];
-      if (name === "spectrum") { if (value) parts.set(name, JSON.stringify(value)); continue; }
-      if (value !== (field.default ?? null)) parts.set(name, value === null ? "" : String(value));
+    for (const [name, value] of Object.entries(this.request())) {
+      if (value === this.fields[name].usual) continue;
+      parts.set(name, this.fields[name].kind === "file" ? JSON.stringify(value) : value ?? "");
     }
     for (const kept of this.kept) if (kept.value !== kept.dataset.usual) parts.set(kept.id, kept.value);
     if (this.heights) parts.set("draw", this.heights.join(" "));
@@ -242,9 +211,8 @@ export class State {
     const parts = new URLSearchParams(location.hash.slice(1));
     for (const [name, field] of Object.entries(this.fields)) {
       const text = parts.get(name);
-      this.values[name] = text === null ? field.default ?? null : this.parsed(name, text);
+      this.values[name] = text === null ? field.usual : this.parsed(field, text);
     }
-    this.mend();
     for (const kept of this.kept) {
       kept.value = parts.get(kept.id) ?? kept.dataset.usual;
       if (!kept.value) kept.value = kept.dataset.usual;  // a link that names what is not there
@@ -255,12 +223,12 @@ export class State {
     this.show();
   }
 
-  parsed(name, text) {
-    const kind = this.kind(name);
-    if (kind === "choice") return text;
+  parsed({ kind, options, optional, usual }, text) {
+    if (kind === "choice") return options.some(([name]) => name === text) ? text : usual;
     if (kind === "flag") return text === "true";
     if (kind === "file") { try { return JSON.parse(text); } catch { return null; } }
-    if (text === "") return null;
-    return Number.isFinite(Number(text)) ? Number(text) : this.fields[name].default ?? null;
+    if (text === "") return optional ? null : usual;
+    if (kind === "text") return text;
+    return Number.isFinite(Number(text)) ? Number(text) : usual;
   }
 }

@@ -1,0 +1,140 @@
+"""How the page shows each value: label, slider, bounds. What is not said here its word says."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from batchlaw.design.vocabulary import FIELDS
+
+# Steps, directions of a spectrum, samples and stages that may be asked for.
+MOST_STEPS, MOST_DIRECTIONS, MOST_SAMPLES, MOST_STAGES = 200_000, 1024, 10**12, 64
+# The steps of a slider are factors.
+LOG = "log"
+
+
+@dataclass(frozen=True)
+class Control:
+    """How a value is shown.
+
+    Attributes
+    ----------
+    label
+        Before its box; the name of the value where there is none.
+    slider
+        The range that a hand wants, and its step or ``LOG``. The box takes more.
+    low, high
+        Bounds of the box that are tighter than the word's own.
+    whole
+        Whole numbers only, although the word takes others.
+    default
+        The page's own, where the registries have none.
+    empty
+        What an empty box stands for.
+    titles
+        Names of choices for people; the others are shown as they are.
+    help
+        What it means, where the page takes less than the word does.
+    hidden_with
+        Values of other fields at which this one has no use, beside what registries say.
+    """
+
+    label: str = ""
+    slider: tuple[float, float, float | str] | None = None
+    low: float | None = None
+    high: float | None = None
+    whole: bool = False
+    default: Any = None
+    empty: str = ""
+    titles: Mapping[str, str] = field(default_factory=dict)
+    help: str = ""
+    hidden_with: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+
+
+_FORM = {"momentum": (0,)}
+
+CONTROLS: dict[str, Control] = {
+    "rates": Control(
+        "schedule",
+        titles={"wsd": "WSD"},
+        help="Shape of the learning rate; wsd is warmup, stable, decay.",
+    ),
+    "steps": Control("updates T", (16, 8192, LOG), low=10, high=MOST_STEPS),
+    "peak": Control("peak rate", (0.001, 1, LOG), high=1e6),
+    "warmup": Control(
+        "warmup ends at",
+        (0, 0.45, 0.01),
+        help="End of the warmup, a share of the steps; 0 for none.",
+    ),
+    "stable": Control(
+        "decay starts at",
+        (0.05, 0.95, 0.01),
+        help="End of WSD's stable phase, a share of the steps.",
+    ),
+    "decay": Control("decay shape"),
+    "final": Control("last rate / peak", empty="1/T or 0"),
+    "power": Control("power of the decay", (0.25, 4, 0.05)),
+    "drops": Control("rate drops at"),
+    "factor": Control("factor of a drop", (0.05, 1, 0.05)),
+    "problem": Control(
+        "spectrum",
+        titles={
+            "paper": "the paper's",
+            "power-law": "power law",
+            "sketch": "mean sketch",
+            "truncation": "first M",
+            "spectrum": "from a file",
+        },
+        help="The paper's draw of a sketch; fresh draws of a power law; its leading M directions; "
+        "what a sketch gives on average; or a spectrum of your own.",
+    ),
+    "d": Control("dimension d", high=10_000),
+    "m": Control("sketch size M", (4, 1024, LOG), high=MOST_DIRECTIONS, whole=True),
+    "a": Control("exponent a", (1.1, 4, 0.05), high=10),
+    "b": Control("source exponent b", (1.1, 4, 0.05), high=10),
+    "sigma": Control("label noise", (0, 3, 0.05), high=1e6),
+    "seed": Control("seed of the draws", high=2**32 - 1),
+    "prior": Control("mean over targets"),
+    "spectrum": Control("file"),
+    "procedure": Control(
+        titles={"one-pass": "one pass", "multi-pass": "many passes"},
+        help="Fresh samples; batches drawn anew from a dataset that is read many times; or a "
+        "fresh order of the dataset each epoch, whose risk is simulated.",
+    ),
+    "samples": Control("samples N", (16, 8192, LOG), high=10**7),
+    "replacement": Control("with replacement"),
+    "momentum": Control(slider=(0, 0.98, 0.01)),
+    "nesterov": Control("Nesterov", hidden_with=_FORM),
+    "pytorch": Control("PyTorch's form", hidden_with=_FORM),
+    "average": Control(empty="last"),
+    "budget": Control("samples in all", (64, 1e6, LOG), default=512),
+    "min_batch": Control("smallest batch"),
+    "max_batch": Control("largest batch", empty="none"),
+    "multiple_of": Control("multiple of"),
+    "stages": Control("stages", (1, 16, 1), high=MOST_STAGES, default=4),
+    "sequence_length": Control("tokens per sample", high=10**9),
+    "data_parallel": Control("data parallel", high=10**6),
+    "micro_batch": Control("micro-batch", high=10**6),
+    "epoch_samples": Control("samples per epoch"),
+}
+
+# What the page calls words that it has another name for, and an argument of ``plan``.
+_PAGE_NAMES = {"gamma": "peak", "dataset_size": "samples"}
+
+
+def page_name(name: str) -> str:
+    """The page's name for a word, or for an argument of the library."""
+    word = FIELDS.get(name, name)
+    return _PAGE_NAMES.get(word, word)
+
+
+def control(name: str) -> Control:
+    """How a value is shown; one that nothing is said about as its word is."""
+    return CONTROLS.get(name, Control())
+
+
+def label(name: str) -> str:
+    """What stands before the box of a value, under any of its names."""
+    name = page_name(name)
+    return control(name).label or name

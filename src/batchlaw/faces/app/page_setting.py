@@ -1,0 +1,192 @@
+"""A setting as the page asks for it: the words of a case, and a limit on the work as a whole."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import TYPE_CHECKING, Annotated, Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from batchlaw._base.errors import InputError
+from batchlaw._base.words import refuse_unused
+from batchlaw.batches.limits import Limits
+from batchlaw.design.case import REPETITIONS
+from batchlaw.design.vocabulary import DEFAULTS, problem_words
+from batchlaw.faces.app.controls import MOST_DIRECTIONS, page_name
+from batchlaw.faces.app.fields import page_of
+from batchlaw.risk.procedures import Procedure, procedure_by_words
+from batchlaw.schedule.update_rule import UpdateRule, rule_by_words, rule_words
+
+# Numbers that an update touches in all, steps times directions.
+MOST_WORK = 2 * 10**7
+# The mean field of multi-pass keeps pairs of points: its work grows faster.
+MOST_REUSE_STEPS = 8192
+# Numbers that a simulated view touches: some seconds.
+MOST_SIMULATED = 10**10
+# A Gaussian number costs about so many sums, a place in a random order as well.
+DRAW_COST = 30
+# Schedules of a view.
+SCHEDULES = 3
+# The problem whose spectrum comes with the request.
+UPLOADED = "spectrum"
+
+# No further fields, no text or truth values in place of numbers.
+EXACTLY = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+# Limits that the page offers; a batch factor belongs to the trainer that needs it.
+LIMITS = tuple(each.name for each in fields(Limits) if each.name != "batch_factor")
+# Fields of a setting that have another name among the words.
+_WORDS = {page_name(word): word for word in DEFAULTS if page_name(word) != word}
+
+
+class SpectrumFile(BaseModel):
+    """An uploaded spectrum: eigenvalues, the target's energy in each, and how many there are."""
+
+    model_config = EXACTLY
+
+    eigenvalue: Annotated[
+        list[Annotated[float, Field(ge=1e-15, le=1e15)]],
+        Field(min_length=1, max_length=MOST_DIRECTIONS),
+    ]
+    energy: Annotated[
+        list[Annotated[float, Field(ge=0.0, le=1e30)]],
+        Field(min_length=1, max_length=MOST_DIRECTIONS),
+    ]
+    multiplicity: (
+        Annotated[
+            list[Annotated[float, Field(ge=1e-6, le=1e30)]],
+            Field(min_length=1, max_length=MOST_DIRECTIONS),
+        ]
+        | None
+    ) = None
+
+    @model_validator(mode="after")
+    def _same_length(self) -> Self:
+        lengths = [len(self.eigenvalue), len(self.energy)]
+        if self.multiplicity is not None:
+            lengths.append(len(self.multiplicity))
+        if len(set(lengths)) > 1:
+            raise InputError(UPLOADED, "must have columns of the same length", f"{lengths}")
+        return self
+
+
+class PageSetting(BaseModel):
+    """All that a view depends on; the defaults are the paper's one-pass experiment.
+
+    ``setting_fields.page_setting`` adds the fields.
+    """
+
+    model_config = EXACTLY
+
+    if TYPE_CHECKING:  # what this package reads of them
+        problem: str = ""
+        sigma: float = 1.0
+        spectrum: SpectrumFile | None = None
+        steps: int = 0
+        m: int = 0
+        budget: int = 0
+        multiple_of: int = 1
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        """Refused before anything is computed."""
+        words = self.words()
+        if self.problem == UPLOADED:
+            if self.spectrum is None:
+                raise InputError(UPLOADED, "must be uploaded for this problem")
+            others = {word.name for word in problem_words()} - {"problem", "sigma"}
+            refuse_unused(words, sorted(others), "an uploaded spectrum")
+        elif self.spectrum is not None:
+            raise InputError(UPLOADED, f"has no use with problem {self.problem}")
+        work = self.steps * self.directions
+        if work > MOST_WORK:
+            raise InputError(
+                "steps",
+                f"must be at most {MOST_WORK // self.directions} for {self.directions} directions",
+                f"{self.steps}",
+            )
+        procedure, rule = self.procedure_and_rule()
+        procedure.check_rule(rule)
+        if not procedure.solvable:
+            self.refuse_unsampled()
+            self._check_simulated_work(procedure)
+        elif procedure.reuses and self.steps > MOST_REUSE_STEPS:
+            raise InputError(
+                "steps",
+                f"must be at most {MOST_REUSE_STEPS} where data are reused",
+                f"{self.steps}",
+            )
+        self.limits.capped(procedure.max_batch).units(self.steps, self.budget)
+        return self
+
+    def _check_simulated_work(self, procedure: Procedure) -> None:
+        """A repetition runs every schedule, and GD for reference, on a dataset drawn for it."""
+        M, N = self.sampled_directions, getattr(procedure, "samples", 0)
+        draws = N * (DRAW_COST * (M + SCHEDULES) + M**2)
+        work = REPETITIONS * (draws + SCHEDULES * self.budget * M + 2 * self.steps * M**2)
+        if work > MOST_SIMULATED:
+            raise InputError(
+                "procedure",
+                f"is simulated, and a view may touch {MOST_SIMULATED:.0e} numbers",
+                f"{work:.1e}",
+                hint="take fewer samples, updates or directions",
+                subject=procedure.name,
+            )
+
+    def refuse_unsampled(self) -> None:
+        """Refuse a problem that stands for many, of which no samples can be drawn."""
+        if self.problem == "sketch":
+            raise InputError(
+                "problem",
+                "must be one that samples can be drawn from, not the average of all sketches",
+                hint="take the paper's, a truncation or a spectrum",
+            )
+
+    def uses(self, name: str) -> bool:
+        """Whether a field changes anything beside the others: only then the page shows it."""
+        at = page_of(type(self).model_fields[name])
+        shown, hidden = at.get("shown_with", {}), at.get("hidden_with", {})
+        return all(getattr(self, other) in values for other, values in shown.items()) and not any(
+            getattr(self, other) in values for other, values in hidden.items()
+        )
+
+    def words(self) -> dict[str, Any]:
+        """As ``design.by_words`` takes them.
+
+        A field without use here is left out at its default; another value of it goes along, and
+        is refused there. Options at their defaults do not choose an update rule.
+        """
+        options = rule_words()
+        words = {}
+        for name, described in type(self).model_fields.items():
+            value = getattr(self, name)
+            if value != described.default or (self.uses(name) and name not in options):
+                words[_WORDS.get(name, name)] = value
+        return words
+
+    def procedure_and_rule(self) -> tuple[Procedure, UpdateRule]:
+        """What is run, and how its updates are made."""
+        words = self.words()
+        return procedure_by_words(words), rule_by_words(words)
+
+    @property
+    def directions(self) -> int:
+        """Eigenvalues that the solvers work with."""
+        return self.m if self.spectrum is None else len(self.spectrum.eigenvalue)
+
+    @property
+    def sampled_directions(self) -> float:
+        """Features of a sample: of many directions with the same eigenvalue each."""
+        if self.spectrum is None or self.spectrum.multiplicity is None:
+            return self.directions
+        return sum(self.spectrum.multiplicity)
+
+    @property
+    def limits(self) -> Limits:
+        """What every batch of the plan obeys."""
+        return Limits(**{name: getattr(self, name) for name in LIMITS})
+
+    @property
+    def whole_budget(self) -> int:
+        """What batches that are multiples can spend."""
+        return self.budget // self.multiple_of * self.multiple_of

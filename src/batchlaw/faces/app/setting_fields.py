@@ -1,0 +1,119 @@
+"""The fields of a setting, from the registries of problems, rates, procedures and update rules.
+
+They are read when the model is made: whatever is registered until then has its place on the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, replace
+from typing import Any
+
+from pydantic import Field, create_model
+
+from batchlaw._base.errors import InputError
+from batchlaw._base.words import COUNT, Word
+from batchlaw.batches.limits import Limits
+from batchlaw.design.vocabulary import (
+    DEFAULTS,
+    DRAWN,
+    PROBLEMS,
+    problem_words,
+    rate_words,
+    solver_words,
+)
+from batchlaw.faces.app.controls import control, page_name
+from batchlaw.faces.app.fields import ShownWith, described, field_of
+from batchlaw.faces.app.page_setting import LIMITS, UPLOADED, PageSetting, SpectrumFile
+from batchlaw.risk.procedures import PROCEDURES, Procedure
+from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, users_of
+from batchlaw.schedule.update_rule import RULES, SGD
+
+# A word, its default, its group, and the values of other fields that it is shown with.
+Row = tuple[Word, Any, str, ShownWith]
+
+
+def page_setting() -> type[PageSetting]:
+    """The model of a setting, from the registries as they are now."""
+    upload = Field(
+        default=None,
+        description="Of the problem spectrum.",
+        json_schema_extra=described(UPLOADED, "Problem", {"problem": [UPLOADED]}),
+    )
+    rows = (
+        _fields(_rates())
+        | _fields(_problem())
+        | {UPLOADED: (SpectrumFile | None, upload)}
+        | _fields(_procedure())
+        | _fields(_budget())
+    )
+    return create_model("PageSetting", __base__=PageSetting, **rows)
+
+
+def _fields(rows: Iterable[Row]) -> dict[str, Any]:
+    return {page_name(word.name): field_of(word, *rest) for word, *rest in rows}
+
+
+def _rates() -> Iterator[Row]:
+    for word in rate_words():
+        users = users_of(word.name) if word.name in RATE_PARAMETERS else ()
+        default = DEFAULTS.get(word.name)
+        if users:
+            # Of the first that has it: a slider keeps its place when the schedule changes.
+            default = RATE_SCHEDULES[users[0]].default(word.name)
+        everywhere = len(users) in (0, len(RATE_SCHEDULES))
+        yield word, default, "Learning rate", {} if everywhere else {"rates": users}
+
+
+def _problem() -> Iterator[Row]:
+    drawn = {"d", "seed", "prior"}
+    for word in problem_words():
+        if word.name == "problem":
+            word = replace(word, choices=(*word.choices, UPLOADED))
+        default = DEFAULTS.get(word.name, False)
+        shown: ShownWith = {} if word.name in ("problem", "sigma") else {"problem": PROBLEMS}
+        yield word, default, "Problem", {"problem": DRAWN} if word.name in drawn else shown
+
+
+def _procedure() -> Iterator[Row]:
+    """Procedures that have batches, their options, and those of update rules."""
+    group = "Procedure"
+    known = {name: kind for name, kind in PROCEDURES.items() if kind.summary}
+    with_rules = [name for name, kind in known.items() if _takes_rules(kind)]
+    for word in solver_words():
+        users = [name for name, kind in known.items() if word.name in _defaults(kind)]
+        rules = [kind for kind in RULES.values() if word.name in _defaults(kind)]
+        if word.name == "procedure":
+            yield replace(word, choices=tuple(known)), DEFAULTS[word.name], group, {}
+        elif users:
+            yield word, _defaults(known[users[0]])[word.name], group, {"procedure": users}
+        elif rules:
+            yield word, _defaults(rules[0])[word.name], group, {"procedure": with_rules}
+
+
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    return {each.name: each.default for each in fields(kind)}
+
+
+def _takes_rules(kind: type[Procedure]) -> bool:
+    """Whether a procedure takes more than plain SGD."""
+    try:
+        kind().check_rule(SGD(momentum=0.5))
+    except InputError:
+        return False
+    return True
+
+
+def _budget() -> Iterator[Row]:
+    help_texts = {
+        "budget": "Sum of all batches, in samples.",
+        "min_batch": "Smallest batch of the oracle and the plan.",
+        "max_batch": "Largest batch, if there is one.",
+        "multiple_of": "Every batch is a multiple of this: ranks times micro-batch.",
+        "stages": "Constant stages of the plan, at most.",
+    }
+    for name in ("budget", *LIMITS):
+        default = control(name).default
+        if default is None:
+            default = _defaults(Limits)[name]
+        yield Word(name, COUNT, help_texts.get(name, name), low=1), default, "Budget", {}
