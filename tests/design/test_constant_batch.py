@@ -21,6 +21,7 @@ from batchlaw.design.constant_batch import (
 )
 from batchlaw.faces.cli import main
 from batchlaw.plots import save, static_batch_figure
+from refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -136,17 +137,17 @@ def test_the_noise_scale_is_read_before_the_last_update_and_averaged(paper):
 
 def test_bad_arguments_of_static_batches_are_named(rough):
     model = exact(rough, 0.05)
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 10, got 9"):
+    with refused("samples"):
         best_batch(model, 9)
-    with pytest.raises(ValueError, match="share must be at least 1e-09, got 0"):
+    with refused("share"):
         saturation_batch(model, 100, share=0)
-    with pytest.raises(ValueError, match="share must be above 0.0, got -1"):
+    with refused("share"):
         largest_harmless_batch(model, 100, share=-1)
-    with pytest.raises(ValueError, match="points must be a whole number of at least 2, got 1"):
+    with refused("points"):
         best_batch(model, 100, points=1)
-    with pytest.raises(ValueError, match="b must be above 1.0, got 1"):
+    with refused("b"):
         by_law(2.0, 1.0, 64, 0.05)
-    with pytest.raises(ValueError, match="peak rate 3 is unstable"):
+    with refused("rates", bl.Unstable):
         best_batch(exact(rough, 3.0), 100)
 
 
@@ -198,18 +199,18 @@ def test_bad_options_of_the_command_are_one_line(options, message, capsys):
 
 
 @pytest.mark.parametrize(
-    ("call", "words"),
+    ("call", "field"),
     [
-        (lambda: by_law(2.0, 1.5, 0, 0.05), "sketch must be at least 1.0, got 0"),
-        (lambda: by_law(2.0, 1.5, "x", 0.05), "sketch must be a number"),
-        (lambda: by_law(2.0, 1.5, 64, 0.05, bias=-1.0), "constant of the bias must be above 0"),
-        (lambda: by_law(2.0, 1.5, 64, 0.05)(1, 1.0), "steps must be a whole number of at least 3"),
-        (lambda: horizon_exponent(2.0, -1.0), "b must be above 1"),
-        (lambda: exact(bl.Problem.from_spectrum([1.0], [1.0], 1.0), -1.0), "peak must be above 0"),
+        (lambda: by_law(2.0, 1.5, 0, 0.05), "sketch"),
+        (lambda: by_law(2.0, 1.5, "x", 0.05), "sketch"),
+        (lambda: by_law(2.0, 1.5, 64, 0.05, bias=-1.0), "bias"),
+        (lambda: by_law(2.0, 1.5, 64, 0.05)(1, 1.0), "steps"),
+        (lambda: horizon_exponent(2.0, -1.0), "b"),
+        (lambda: exact(bl.Problem.from_spectrum([1.0], [1.0], 1.0), -1.0), "peak"),
     ],
 )
-def test_bad_numbers_are_refused_in_one_line(call, words):
-    with pytest.raises(ValueError, match=words):
+def test_bad_numbers_are_refused_in_one_line(call, field):
+    with refused(field):
         call()
 
 

@@ -93,11 +93,11 @@ def test_the_noise_scale_is_that_of_sampled_gradients(small):
 
 
 def test_bad_choices_are_named(problem):
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 10, got 5"):
+    with refused("samples"):
         best_run_length(problem, 5, 0.1)
     with refused("peak", bl.Unstable):
         best_run_length(problem, 100, 50.0)
-    with pytest.raises(ValueError, match="width must be a whole number of at least 1, got 0"):
+    with refused("width"):
         CostModel(width=0)
-    with pytest.raises(ValueError, match="step_seconds must be at least 0.0, got -1"):
+    with refused("step_seconds"):
         CostModel(step_seconds=-1)

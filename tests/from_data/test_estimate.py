@@ -22,6 +22,7 @@ from batchlaw.from_data.feature_file import read_features
 from batchlaw.from_data.survival import KnotTable
 from batchlaw.from_data.tail import effective_dimensions
 from batchlaw.theory.bounds import empirical_kernels
+from refused import refused
 
 RATES = bl.wsd(64, 0.05)
 FLAT = np.full(64, 1 / 64)
@@ -259,7 +260,7 @@ def test_a_spectrum_that_bends_is_said_to_fit_poorly():
 
 
 def test_a_flat_spectrum_has_no_exponent():
-    with pytest.raises(ValueError, match="a power law needs a window"):
+    with refused("features"):
         fit_tail(_gaussian(FLAT, 64, 0))
 
 
@@ -311,7 +312,7 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_features_are_refused_in_one_line(name):
     features, said = BAD[name]
-    with pytest.raises(ValueError, match="features must") as error:
+    with refused("features") as error:
         influence_band(features, RATES)
     assert said in str(error.value)
     assert "\n" not in str(error.value)
@@ -319,21 +320,21 @@ def test_bad_features_are_refused_in_one_line(name):
 
 def test_what_else_is_refused():
     Z = _gaussian(FLAT, 20, 0)
-    with pytest.raises(ValueError, match="unstable"):
+    with refused("rates", bl.Unstable):
         influence_band(Z, np.full(5, 1000.0), draws=0)
-    with pytest.raises(ValueError, match="unstable"):
+    with refused("rates", bl.Unstable):
         influence_band(Z * 1e18, RATES, draws=0)
-    with pytest.raises(ValueError, match="level must be at most 0.999"):
+    with refused("level"):
         influence_band(Z, RATES, level=1.5)
-    with pytest.raises(ValueError, match="at most min"):
+    with refused("eigenvalues"):
         population_spectrum(np.ones(5), 4, 10)
-    with pytest.raises(ValueError, match="must not all be zero"):
+    with refused("features"):
         estimate_spectrum(np.zeros((9, 2)), allow_constant=True)
-    with pytest.raises(ValueError, match="must differ between rows"):
+    with refused("features"):
         estimate_spectrum(np.ones((9, 2)), allow_constant=True, centre=True)
-    with pytest.raises(ValueError, match="held_out must have the 64 columns"):
+    with refused("held_out"):
         data_kernels(Z, RATES, np.ones((5, 2)))
-    with pytest.raises(ValueError, match="method must be one of"):
+    with refused("method"):
         plug_in_regret(FLAT, RATES, 512, method="guess")
 
 
@@ -377,16 +378,13 @@ def test_parquet_is_read_with_pyarrow(table):
     columns = {f"x{k}": Z[:, k] for k in range(64)} | {"label": np.arange(40)}
     parquet.write_table(pa.table(columns), folder / "z.parquet")
     assert (read_features(folder / "z.parquet", drop=["label"]) == Z).all()
-    for kind, values in (
-        ("string", ["1", "2"]),
-        ("timestamp", pa.array([1, 2], pa.timestamp("s"))),
-    ):
+    for values in (["1", "2"], pa.array([1, 2], pa.timestamp("s"))):
         parquet.write_table(pa.table({"word": values}), folder / "words.parquet")
-        with pytest.raises(ValueError, match=f"of numbers, drop other columns: word is of {kind}"):
+        with refused("drop"):
             read_features(folder / "words.parquet")
     twice = pa.table([[1.0, 2.0], [3.0, 4.0]], names=["a", "a"])
     parquet.write_table(twice, folder / "twice.parquet")
-    with pytest.raises(ValueError, match="one column of each name, got a, a"):
+    with refused("path"):
         read_features(folder / "twice.parquet")
 
 

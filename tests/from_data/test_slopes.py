@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from batchlaw.from_data.slopes import fit_slope, local_slope
+from refused import refused
 
 X = np.geomspace(1e2, 1e5, 13)
 
@@ -69,16 +70,16 @@ def test_noise_alone_is_not_taken_for_drift():
 
 
 @pytest.mark.parametrize(
-    ("x", "y", "words"),
+    ("x", "y", "field"),
     [
-        (X[:5], X[:5], "at least 6 increasing numbers, got 5"),
-        (X[::-1], X, "at least 6 increasing"),
-        (X, X[1:], "one for each of 13"),
-        (X, -X, "y must be positive"),
+        (X[:5], X[:5], "x"),
+        (X[::-1], X, "x"),
+        (X, X[1:], "y"),
+        (X, -X, "y"),
     ],
 )
-def test_bad_curves_are_refused_in_one_line(x, y, words):
-    with pytest.raises(ValueError, match=words):
+def test_bad_curves_are_refused_in_one_line(x, y, field):
+    with refused(field):
         fit_slope(x, y)
 
 

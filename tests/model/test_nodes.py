@@ -6,6 +6,7 @@ from scipy.special import zeta
 
 import batchlaw as bl
 from batchlaw.model.nodes import power_sum_after
+from refused import refused
 
 TERMS = ("bias", "variance_noise", "variance_covariance")
 EXPONENTS = [(2.0, 1.5), (1.1, 1.1), (1.3, 3.0), (4.0, 1.2)]
@@ -207,19 +208,19 @@ def test_a_problem_on_nodes_says_what_it_is():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field"),
     [
-        ({"a": 1.0}, "a must be above 1.0, got 1.0"),
-        ({"b": 0.9}, "b must be above 1.0, got 0.9"),
-        ({"sketch": 0}, "sketch must be a whole number of at least 1, got 0"),
-        ({"sketch": 2.5}, "sketch must be a whole number, got 2.5"),
-        ({"sketch": 10**13}, "sketch must be at most 10\\^12, or math.inf, got 10000000000000"),
-        ({"nodes": 15}, "nodes must be a whole number of at least 16, got 15"),
-        ({"kind": "random"}, "kind must be one of truncation, sketch, got 'random'"),
-        ({"kind": "sketch", "a": 7.0}, "a of a sketch must be at most 6.0, got 7.0"),
-        ({"sigma": -1.0}, "sigma must be at least 0.0, got -1.0"),
+        ({"a": 1.0}, "a"),
+        ({"b": 0.9}, "b"),
+        ({"sketch": 0}, "sketch"),
+        ({"sketch": 2.5}, "sketch"),
+        ({"sketch": 10**13}, "sketch"),
+        ({"nodes": 15}, "nodes"),
+        ({"kind": "random"}, "kind"),
+        ({"kind": "sketch", "a": 7.0}, "a"),
+        ({"sigma": -1.0}, "sigma"),
     ],
 )
-def test_a_bad_power_law_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_a_bad_power_law_is_named(arguments, field):
+    with refused(field):
         bl.Problem.power_law_nodes(**{"a": 2.0, "b": 1.5, "sketch": 1000} | arguments)

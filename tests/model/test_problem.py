@@ -8,6 +8,7 @@ import pytest
 import batchlaw as bl
 import reference
 from batchlaw.model.problem import BLOCK, _paper_draws
+from refused import refused
 
 
 def test_paper_instance_has_the_published_figures(paper):
@@ -131,32 +132,32 @@ def test_a_huge_ambient_dimension_needs_little_memory():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "field"),
     [
-        ({"dim": 3, "sketch": 4}, "dim must be at least sketch = 4, got 3"),
-        ({"a": 1.0}, "a must be above 1.0, got 1.0"),
-        ({"b": math.nan}, "b must be finite, got nan"),
-        ({"a": 400.0}, r"smallest eigenvalue 10\^-a above 1e-300, got 400.0"),
-        ({"sigma": -1.0}, "sigma must be at least 0.0, got -1.0"),
-        ({"sketch": 2.5}, "sketch must be a whole number, got 2.5"),
+        ({"dim": 3, "sketch": 4}, "dim"),
+        ({"a": 1.0}, "a"),
+        ({"b": math.nan}, "b"),
+        ({"a": 400.0}, "a"),
+        ({"sigma": -1.0}, "sigma"),
+        ({"sketch": 2.5}, "sketch"),
     ],
 )
-def test_a_bad_model_is_named(arguments, message):
-    with pytest.raises(ValueError, match=message):
+def test_a_bad_model_is_named(arguments, field):
+    with refused(field):
         bl.Problem.paper(**{"dim": 10, "sketch": 2} | arguments)
 
 
 def test_bad_spectra_are_named():
     make = bl.Problem.from_spectrum
-    with pytest.raises(ValueError, match="eigenvalues must be positive, got 0.0 at position 2"):
+    with refused("eigenvalues"):
         make([1.0, 0.0], [1.0, 1.0], 1.0)
-    with pytest.raises(ValueError, match="one entry for each of the 2 eigenvalues, got 1"):
+    with refused("target_energy"):
         make([1.0, 0.5], [1.0], 1.0)
-    with pytest.raises(ValueError, match=r"noise_variance must be at least 0.5, got 0.1"):
+    with refused("noise_variance"):
         make([1.0], [1.0], 0.1, approximation=0.5)
-    with pytest.raises(ValueError, match="prior_mean needs"):
+    with refused("prior"):
         make([1.0], [1.0], 1.0).prior_mean()
-    with pytest.raises(ValueError, match="sampling needs whole multiplicities"):
+    with refused("problem"):
         make([1.0], [1.0], 1.0, [1.5]).sample(1, 0)
 
 
@@ -185,7 +186,7 @@ def test_steep_spectra_keep_their_digits():
 
 
 def test_a_spectrum_too_steep_for_its_sketch_is_refused():
-    with pytest.raises(ValueError, match="a = 30.0 decays too fast for sketch = 16"):
+    with refused("a"):
         bl.Problem.power_law(30.0, 1.5, 16, 500, seed=0)
 
 

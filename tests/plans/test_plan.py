@@ -44,7 +44,7 @@ def test_every_sample_has_one_position():
     for sample, step in enumerate(belongs):
         assert plan.position(sample) == (step, sample - plan.samples_before(step))
     assert plan.position(472) == (21, 0)
-    with pytest.raises(ValueError, match="samples must be at most the 472 of the run, got 473"):
+    with refused("samples"):
         plan.position(473)
 
 
@@ -82,36 +82,36 @@ def test_the_json_names_its_schema_and_version():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "field"),
     [
-        ({"colour": 1}, "plan field colour is unknown"),
-        ({"schema": 2}, "plan field schema must be 1"),
-        ({"steps": 21}, "plan field steps must count the rates: 20, got 21"),
-        ({"steps": "20"}, "plan field steps must be a whole number, got '20'"),
-        ({"steps": 20.0}, "plan field steps must be a whole number, got 20.0"),
-        ({"budget": True}, "plan field budget must be a whole number, got True"),
-        ({"budget": 400}, "budget must cover the stages: they spend 472 samples, got 400"),
-        ({"unit": "bytes"}, "unit must be one of samples, tokens, got 'bytes'"),
-        ({"unit": "tokens"}, "sequence_length must be given for a budget in tokens"),
-        ({"stages": []}, "stages must hold at least one stage, got none"),
-        ({"stages": [[20]]}, r"plan field stages must hold pairs of numbers, got \[20\]"),
-        ({"stages": [[20, 8.5]]}, "plan field stages must hold a whole number, got 8.5"),
-        ({"stages": [[19, 8]]}, "stages must end at step 20, one step per rate, got 19"),
-        ({"stages": [[9, 8], [9, 16]]}, "stages must end one after the other, got 9 after 9"),
-        ({"stages": [[9, 8], [20, 8]]}, "stages must differ from their neighbours, got 8 twice"),
-        ({"stages": [[20, 12]]}, "stages must be multiples of multiple_of = 8, got a batch of 12"),
-        ({"stages": [[20, 72]]}, "stages must obey min_batch and max_batch, got a batch of 72"),
-        ({"rates": [0.1] * 19 + ["x"]}, "plan field rates must hold a number, got 'x'"),
-        ({"rates": [0.1] * 19 + [-1]}, "rates must be >= 0, got -1.0 at position 20"),
-        ({"prediction": {"gain": None}}, "plan field prediction gain must be a number, got None"),
-        ({"assumptions": [3]}, "plan field assumptions must hold text, got 3"),
-        ({"seed": 1.5}, "plan field seed must be a whole number or null, got 1.5"),
-        ({"constraints": {"min_batch": 1}}, "constraints field max_batch is missing"),
+        ({"colour": 1}, "colour"),
+        ({"schema": 2}, "schema"),
+        ({"steps": 21}, "steps"),
+        ({"steps": "20"}, "steps"),
+        ({"steps": 20.0}, "steps"),
+        ({"budget": True}, "budget"),
+        ({"budget": 400}, "budget"),
+        ({"unit": "bytes"}, "unit"),
+        ({"unit": "tokens"}, "sequence_length"),
+        ({"stages": []}, "stages"),
+        ({"stages": [[20]]}, "stages"),
+        ({"stages": [[20, 8.5]]}, "stages"),
+        ({"stages": [[19, 8]]}, "stages"),
+        ({"stages": [[9, 8], [9, 16]]}, "stages"),
+        ({"stages": [[9, 8], [20, 8]]}, "stages"),
+        ({"stages": [[20, 12]]}, "stages"),
+        ({"stages": [[20, 72]]}, "stages"),
+        ({"rates": [0.1] * 19 + ["x"]}, "rates"),
+        ({"rates": [0.1] * 19 + [-1]}, "rates"),
+        ({"prediction": {"gain": None}}, "prediction gain"),
+        ({"assumptions": [3]}, "assumptions"),
+        ({"seed": 1.5}, "seed"),
+        ({"constraints": {"min_batch": 1}}, "max_batch"),
     ],
 )
-def test_a_wrong_field_is_refused_and_named(change, message):
+def test_a_wrong_field_is_refused_and_named(change, field):
     document = json.loads(make().to_json()) | change
-    with pytest.raises(ValueError, match=message) as caught:
+    with refused(field) as caught:
         Plan.from_json(json.dumps(document))
     assert "\n" not in str(caught.value)
 
@@ -120,28 +120,28 @@ def test_a_wrong_field_is_refused_and_named(change, message):
 def test_a_missing_field_is_refused_and_named(name):
     document = json.loads(make().to_json())
     del document[name]
-    with pytest.raises(ValueError, match=f"plan field {name} is missing"):
+    with refused(name):
         Plan.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "field"),
     [
-        ("", "plan must be JSON"),
-        ("[1, 2]", "plan must be a JSON object, got list"),
-        ('{"schema": 1, "schema": 1}', "plan field schema must be given once"),
-        (None, "plan must be JSON: .* not NoneType"),
-        ('{"rates": [NaN]}', "plan must hold finite numbers, got NaN"),
+        ("", "plan"),
+        ("[1, 2]", "plan"),
+        ('{"schema": 1, "schema": 1}', "schema"),
+        (None, "plan"),
+        ('{"rates": [NaN]}', "plan"),
     ],
 )
-def test_text_that_is_no_plan_is_refused(text, message):
-    with pytest.raises(ValueError, match=message):
+def test_text_that_is_no_plan_is_refused(text, field):
+    with refused(field):
         Plan.from_json(text)
 
 
 @pytest.mark.parametrize("given", ["plan.json", Path("plan.json")])
 def test_a_file_name_in_place_of_a_plan_is_told_to_read_it(given):
-    with pytest.raises(ValueError, match="got a file name: pass Path") as caught:
+    with refused("plan") as caught:
         Plan.from_json(given)
     assert "Path('plan.json').read_text()" in str(caught.value)
 
@@ -173,17 +173,17 @@ def test_token_and_sample_budgets_must_agree():
 
 
 @pytest.mark.parametrize(
-    ("content", "message"),
+    ("content", "field"),
     [
-        ("step,rate\n1,0.1\n3,0.2\n", "must have no gaps: step 2 is missing, got 3"),
-        ("rate\n0.1\n\n0.2\n", "must have no gaps: line 3 is empty"),
-        ("rate,x\n0.1,1\n,2\n", "must have a number in column rate, row 3, got ''"),
+        ("step,rate\n1,0.1\n3,0.2\n", "rate"),
+        ("rate\n0.1\n\n0.2\n", "rate"),
+        ("rate,x\n0.1,1\n,2\n", "path"),
     ],
 )
-def test_a_rate_file_with_gaps_is_refused(content, message, tmp_path):
+def test_a_rate_file_with_gaps_is_refused(content, field, tmp_path):
     path = tmp_path / "rates.csv"
     path.write_text(content)
-    with pytest.raises(ValueError, match=message):
+    with refused(field):
         read_schedule(path, "rate")
     path.write_text("step,rate\n1,0.1\n2,0.2\n")
     np.testing.assert_array_equal(read_schedule(path, "rate"), [0.1, 0.2])

@@ -19,6 +19,7 @@ from batchlaw.risk.mean_field import (
 from batchlaw.risk.sample_spectrum import largest_sample_eigenvalue, sample_spectrum
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
 from paths import BENCHMARKS, DOCS
+from refused import refused
 
 BOTH = (expected_fluctuation_simple, expected_risk_mean_field)
 
@@ -291,30 +292,27 @@ def test_outliers_that_batch_noise_amplifies_are_named(small):
 
 
 @pytest.mark.parametrize(
-    ("solver", "change", "message"),
+    ("solver", "change", "field"),
     [
-        (BOTH[0], {"samples": 8}, "8 samples are too few for the simple recursion: .* df/N of at"),
-        (BOTH[1], {"rates": np.full(20, 2.0), "samples": 6}, "unstable on 6 samples: 2 / largest"),
-        (BOTH[1], {"nodes": 9}, "nodes must be even: the contour is symmetric, got 9"),
-        (BOTH[1], {"nodes": 6}, "nodes must be a whole number of at least 8, got 6"),
-        *(
-            (solver, {"samples": 1}, "samples must be a whole number of at least 2")
-            for solver in BOTH
-        ),
-        *((solver, {"samples": 3}, "at most the 3 samples of the dataset") for solver in BOTH),
-        *((solver, {"batches": [4]}, "one entry for each of the 20 steps") for solver in BOTH),
-        *((solver, {"rates": np.full(20, 9.0)}, "peak rate 9 is unstable") for solver in BOTH),
+        (BOTH[0], {"samples": 8}, "samples"),
+        (BOTH[1], {"rates": np.full(20, 2.0), "samples": 6}, "rates"),
+        (BOTH[1], {"nodes": 9}, "nodes"),
+        (BOTH[1], {"nodes": 6}, "nodes"),
+        *((solver, {"samples": 1}, "samples") for solver in BOTH),
+        *((solver, {"samples": 3}, "batches") for solver in BOTH),
+        *((solver, {"batches": [4]}, "batches") for solver in BOTH),
+        *((solver, {"rates": np.full(20, 9.0)}, "rates") for solver in BOTH),
     ],
 )
-def test_bad_arguments_are_named(small, solver, change, message):
+def test_bad_arguments_are_named(small, solver, change, field):
     arguments = {"rates": np.full(20, 0.5), "batches": np.full(20, 4), "samples": 64} | change
-    with pytest.raises(ValueError, match=message):
+    with refused(field):
         solver(small, **arguments)
 
 
 def test_second_moments_that_overflow_are_named():
     problem = bl.Problem.from_spectrum([1.0], [1.0], 1.0, [30])
-    with pytest.raises(ValueError, match="the second moment overflows although the mean contracts"):
+    with refused("rates", bl.Unstable):
         expected_risk_mean_field(problem, np.full(2000, 0.3), np.ones(2000), 10**4)
 
 

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 import batchlaw as bl
 import reference
+from refused import refused
 
 
 def test_one_pass_risk_has_the_reference_figures_of_the_paper_instance(paper):
@@ -74,34 +75,32 @@ def test_real_valued_batches_are_scored_too(small):
 
 
 def test_a_second_moment_that_overflows_is_named(small):
-    with pytest.raises(ValueError, match="peak rate 2 is unstable for batches as small as 1"):
+    with refused("rates", bl.Unstable):
         bl.one_pass_risk(small, bl.constant(5000, 2.0), np.ones(5000))
 
 
 def test_exact_risks_have_no_standard_error(small):
     risk = bl.one_pass_risk(small, bl.wsd(10, 0.2), np.full(10, 2))
-    with pytest.raises(ValueError, match="simulated risks only, this one is exact"):
+    with refused("term"):
         risk.standard_error("variance")
 
 
 @pytest.mark.parametrize(
-    ("batches", "message"),
+    "batches",
     [
-        ([1.0] * 9, r"one entry for each of the 10 steps, got shape \(9,\)"),
-        ([1.0] * 9 + [0.0], "batches must be positive, got 0 at step 10"),
-        ([1.0] * 9 + [float("nan")], "batches must be positive, got nan at step 10"),
-        ([[1.0] * 10, [1.0] * 9 + [-2.0]], "got -2 at schedule 1, step 10"),
+        [1.0] * 9,
+        [1.0] * 9 + [0.0],
+        [1.0] * 9 + [float("nan")],
+        [[1.0] * 10, [1.0] * 9 + [-2.0]],
     ],
 )
-def test_bad_batches_are_named(small, batches, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_batches_are_named(small, batches):
+    with refused("batches"):
         bl.one_pass_risk(small, bl.wsd(10, 0.2), batches)
 
 
 def test_unstable_rates_are_named(paper):
-    with pytest.raises(
-        ValueError, match="peak rate 3.1 is unstable: 2 / largest eigenvalue is 2.84"
-    ):
+    with refused("rates", bl.Unstable):
         bl.one_pass_risk(paper, bl.wsd(64, 3.1), np.full(64, 8))
 
 
@@ -116,9 +115,9 @@ def test_batches_may_be_one_number_or_a_dictionary(small):
 
 def test_a_ratio_names_bad_terms_and_schedules(small):
     risk = bl.one_pass_risk(small, bl.wsd(10, 0.2), [[2] * 10, [3] * 10])
-    with pytest.raises(ValueError, match="term must be one of bias, .* got 'varience'"):
+    with refused("term"):
         risk.ratio("varience", 0, 1)
-    with pytest.raises(ValueError, match="schedule must be one of 2, got index 2"):
+    with refused("schedule"):
         risk.ratio("variance", 2, 0)
 
 

@@ -7,6 +7,7 @@ from batchlaw.risk import gradient_descent
 from batchlaw.risk import runs as procedures
 from batchlaw.risk.given_dataset import first_order_weights
 from batchlaw.risk.reshuffling import reshuffling_first_order
+from refused import refused
 
 
 @pytest.fixture(scope="module")
@@ -105,13 +106,13 @@ def test_many_schedules_at_once_are_each_alone(small):
 
 
 @pytest.mark.parametrize(
-    ("n", "batches", "message"),
+    ("n", "batches", "field"),
     [
-        (8, np.full(5, 9), "at most the 8 samples of the dataset, got 9 at step 1"),
-        (8, np.full(5, 1.5), "batches must be whole numbers, got 1.5 at step 1"),
-        (1, np.ones(5), "samples of the dataset must be a whole number of at least 2, got 1"),
+        (8, np.full(5, 9), "batches"),
+        (8, np.full(5, 1.5), "batches"),
+        (1, np.ones(5), "dataset"),
     ],
 )
-def test_bad_input_is_named(small, n, batches, message):
-    with pytest.raises(ValueError, match=message):
+def test_bad_input_is_named(small, n, batches, field):
+    with refused(field):
         reshuffling_first_order(small, np.full(5, 0.1), batches, small.sample(n, seed=1))

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 import batchlaw as bl
 import reference
 from batchlaw.risk import simulate
+from refused import refused
 
 RATES = bl.wsd(16, 0.25)
 SCHEDULES = np.array([np.full(16, 4), np.repeat([1, 7], 8), np.repeat([7, 1], 8)])
@@ -209,17 +210,17 @@ def test_progress_counts_every_repetition(small):
 def test_bad_simulations_are_named(small):
     run = bl.simulate_one_pass
     options = {"repetitions": 5, "seed": 1}
-    with pytest.raises(ValueError, match="batches must sum to the 70 samples of one pass, got 64"):
+    with refused("batches"):
         run(small, RATES, SCHEDULES, samples=70, **options)
-    with pytest.raises(ValueError, match="repetitions must be a whole number of at least 3, got 2"):
+    with refused("repetitions"):
         run(small, RATES, SCHEDULES, repetitions=2, seed=1)
-    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
+    with refused("seed"):
         run(small, RATES, SCHEDULES, repetitions=5, seed=-1)
-    with pytest.raises(ValueError, match="threads must be a whole number of at least 1, got 0"):
+    with refused("threads"):
         run(small, RATES, SCHEDULES, threads=0, **options)
-    with pytest.raises(ValueError, match="batches must be at most the 5 samples .* got 7"):
+    with refused("batches"):
         bl.simulate_multi_pass(small, RATES, SCHEDULES[1], samples=5, **options)
-    with pytest.raises(ValueError, match="term must be one of bias, variance, excess, total"):
+    with refused("term"):
         run(small, RATES, SCHEDULES, **options).standard_error("noise")
 
 
@@ -232,9 +233,9 @@ def test_a_draw_of_the_wrong_shape_is_named(small, shape):
         return rng.standard_normal((rows, columns)), rng.standard_normal(rows)
 
     options = {"repetitions": 5, "seed": 1, "draw": draw}
-    with pytest.raises(ValueError, match="draw must return features of shape"):
+    with refused("draw"):
         bl.simulate_one_pass(small, RATES, SCHEDULES, **options)
-    with pytest.raises(ValueError, match="draw must return features of shape"):
+    with refused("draw"):
         bl.simulate_multi_pass(small, RATES, SCHEDULES, samples=40, **options)
 
 
@@ -297,11 +298,11 @@ def test_a_batch_longer_than_the_window_is_drawn_at_once(small, monkeypatch):
 def test_divergence_is_named_not_returned(small):
     with (
         np.errstate(all="ignore"),
-        pytest.raises(ValueError, match="diverges: its second moment overflows"),
+        refused("rates", bl.Unstable),
     ):
         bl.simulate_multi_pass(small, bl.constant(6000, 2.0), 1, samples=16, repetitions=3, seed=0)
 
 
 def test_batches_past_every_count_are_refused(small):
-    with pytest.raises(ValueError, match=r"batches must be at most 2\^53, got 1e\+19"):
+    with refused("batches"):
         bl.simulate_one_pass(small, RATES, np.full(16, 1e19), repetitions=3, seed=1)

@@ -13,6 +13,7 @@ from batchlaw.faces.cli import main
 from batchlaw.theory.bounds import Condition
 from paths import DOCS
 from reference import effective_batch, effective_fluctuation, influence
+from refused import refused
 
 
 def _paper_rates(J, gamma):
@@ -335,41 +336,41 @@ def test_a_report_has_terms_horizons_and_verdicts(paper):
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "field"),
     [
-        ({"samples": 511}, "batches must sum to the 511 samples of one pass, got 512"),
-        ({"batches": [8] * 63}, "batches must have one entry for each of the 64 steps"),
-        ({"batches": [[8] * 64] * 2}, "batches must be one number or one schedule, got 2"),
-        ({"batches": 0}, "batches must be positive, got 0 at step 1"),
-        ({"steps": 2}, "steps must be a whole number of at least 3, got 2"),
-        ({"peak": 0.0}, "peak must be above 0.0, got 0.0"),
-        ({"sigma": -1.0}, "sigma must be at least 0.0, got -1.0"),
-        ({"stable": 0.05}, "wsd needs 1 <= warmup end < stable end < steps"),
+        ({"samples": 511}, "batches"),
+        ({"batches": [8] * 63}, "batches"),
+        ({"batches": [[8] * 64] * 2}, "batches"),
+        ({"batches": 0}, "batches"),
+        ({"steps": 2}, "steps"),
+        ({"peak": 0.0}, "peak"),
+        ({"sigma": -1.0}, "sigma"),
+        ({"stable": 0.05}, "stable"),
     ],
 )
-def test_bad_arguments_of_a_law_are_named(change, message):
+def test_bad_arguments_of_a_law_are_named(change, field):
     at = {"steps": 64, "peak": 0.05, "batches": 8}
-    with pytest.raises(ValueError, match=message.replace("(", "\\(")):
+    with refused(field):
         bl.one_pass_law(2.0, 1.5, 64, **(at | change))
 
 
 def test_what_does_not_fit_the_problem_is_named(paper):
     at = {"steps": 64, "peak": 0.05, "batches": 8}
-    with pytest.raises(ValueError, match="a must be above 1.0, got 0.9"):
+    with refused("a"):
         bl.one_pass_law(0.9, 1.5, 64, problem=paper, **at)
-    with pytest.raises(ValueError, match="sketch must be the problem's 64 directions, got 32"):
+    with refused("sketch"):
         bl.one_pass_law(2.0, 1.5, 32, problem=paper, **at)
-    with pytest.raises(ValueError, match="sigma comes with the problem"):
+    with refused("sigma"):
         bl.one_pass_law(2.0, 1.5, 64, problem=paper, sigma=1.0, **at)
-    with pytest.raises(ValueError, match="at most the 7 samples of the dataset"):
+    with refused("batches"):
         bl.multi_pass_law(2.0, 1.5, 64, samples=7, **at)
-    with pytest.raises(ValueError, match="samples must be a whole number of at least 2, got 1"):
+    with refused("samples"):
         bl.multi_pass_law(2.0, 1.5, 64, samples=1, replacement=True, **at)
     law = bl.one_pass_law(2.0, 1.5, 64, problem=paper, **at)
     two = bl.one_pass_risk(paper, bl.wsd(64, 0.05), np.full((2, 64), 8))
-    with pytest.raises(ValueError, match="risk must be of one schedule, got 2"):
+    with refused("risk"):
         law.constants(two)
-    with pytest.raises(ValueError, match="form must be one of display, appendix"):
+    with refused("form"):
         law.constants(two, form="other")
 
 

@@ -9,6 +9,7 @@ from torch.optim.lr_scheduler import LambdaLR
 
 import batchlaw as bl
 from batchlaw.torch_support import PlanRates, PlanSampler
+from refused import refused
 
 pytestmark = pytest.mark.torch
 
@@ -90,10 +91,10 @@ def test_a_resumed_run_uses_the_remaining_rates():
 def test_steps_must_follow_the_updates_of_the_sampler():
     optimizer, scheduler, sampler = parts()
     optimizer.step()
-    with pytest.raises(ValueError, match="must be at the same update, got 1 and 0"):
+    with refused("sampler"):
         scheduler.step()
     list(itertools.islice(sampler.follow(sampler), 1))
-    with pytest.raises(ValueError, match="must be at the same update, got 0 and 1"):
+    with refused("sampler"):
         scheduler.state_dict()
     scheduler.step()
     assert scheduler.state_dict()["updates"] == sampler.state_dict()["updates"] == 1
@@ -103,7 +104,7 @@ def test_states_of_different_updates_are_refused():
     optimizer, scheduler, sampler = parts()
     run(optimizer, scheduler, sampler, 3)
     _, other, untouched = parts()
-    with pytest.raises(ValueError, match="must be at the same update, got 3 and 0"):
+    with refused("sampler"):
         other.load_state_dict(scheduler.state_dict())
     untouched.load_state_dict(sampler.state_dict())
     other.load_state_dict(scheduler.state_dict())
@@ -111,41 +112,40 @@ def test_states_of_different_updates_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("attempt", "message"),
+    ("attempt", "field"),
     [
-        (lambda: parts(bl.Plan(PLAN.rates, ((6, 3),), 20)), "must come from one plan, got other"),
-        (lambda: parts(PLAN.rates[:5]), "must have the same updates, got 5 and 6"),
-        (lambda: parts(PLAN, 0.1, 0.2), "scales must be given for groups that start at different"),
+        (lambda: parts(bl.Plan(PLAN.rates, ((6, 3),), 20)), "sampler"),
+        (lambda: parts(PLAN.rates[:5]), "sampler"),
+        (lambda: parts(PLAN, 0.1, 0.2), "scales"),
         (
             lambda: PlanRates(optimizer_of(), PLAN, scales=[1, 2]),
-            "scales must have one entry per group: 1, got 2",
+            "scales",
         ),
-        (lambda: PlanRates(optimizer_of(), [0.1, -0.1]), "rates must be >= 0, got -0.1 at"),
-        (lambda: parts()[1].step(3), "step must be called without an epoch, got 3"),
+        (lambda: PlanRates(optimizer_of(), [0.1, -0.1]), "rates"),
+        (lambda: parts()[1].step(3), "epoch"),
         (
             lambda: parts()[1].load_state_dict({"last_epoch": 3}),
-            "state must be of PlanRates, got none of ['rates', 'scales', 'updates']",
+            "state_dict",
         ),
         (
             lambda: PlanRates(optimizer_of(), [0.1]).load_state_dict(parts()[1].state_dict()),
-            "state must have the same rates: ",
+            "state_dict",
         ),
         (
             lambda: PlanRates(optimizer_of(), PLAN, scales=[2.0]).load_state_dict(
                 PlanRates(optimizer_of(), PLAN).state_dict()
             ),
-            "state must have the same scales: [2.0], got [1.0]",
+            "state_dict",
         ),
         (
             lambda: parts()[1].load_state_dict(parts()[1].state_dict() | {"updates": 7}),
-            "updates of the state must be at most 6, got 7",
+            "state_dict",
         ),
     ],
 )
-def test_what_does_not_fit_is_refused_in_one_line(attempt, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+def test_what_does_not_fit_is_refused_in_one_line(attempt, field):
+    with refused(field) as caught:
         attempt()
-    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
@@ -156,7 +156,7 @@ def test_a_group_that_came_later_is_refused_and_nothing_moves():
     optimizer.add_param_group({"params": [torch.zeros(1, requires_grad=True)]})
     optimizer.step()
     for attempt in (scheduler.step, lambda: scheduler.load_state_dict(state)):
-        with pytest.raises(ValueError, match="all its groups before PlanRates is made: 1 then"):
+        with refused("optimizer"):
             attempt()
     assert scheduler.updates == 0
 
@@ -185,5 +185,5 @@ def test_a_step_too_many_is_refused():
     for _ in range(2):
         optimizer.step()
         scheduler.step()
-    with pytest.raises(ValueError, match="step must be called at most 2 times, once per update"):
+    with refused("step"):
         scheduler.step()

@@ -17,6 +17,7 @@ from torch.utils.data import DataLoader, TensorDataset
 import batchlaw as bl
 from batchlaw.torch_support import PlanSampler
 from batchlaw.torch_support.order import SAMPLINGS, SMALL, Order
+from refused import refused
 
 pytestmark = pytest.mark.torch
 
@@ -289,65 +290,63 @@ def make(batches=(4, 8), dataset_size=12, seed=0, **options):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "field"),
     [
-        ({"dataset_size": 11}, "one pass must fit in the 11 samples of the dataset, got 12"),
-        ({"dataset_size": 13}, "one pass must use all 13 samples of the dataset (or allow_unused)"),
-        ({"sampling": "epoch"}, "sampling must be one of one pass, reshuffled epochs"),
+        ({"dataset_size": 11}, "plan"),
+        ({"dataset_size": 13}, "plan"),
+        ({"sampling": "epoch"}, "sampling"),
         (
             {"sampling": "independent batches", "dataset_size": 7},
-            "batches must be at most the 7 samples of the dataset, got 8 at step 2",
+            "batches",
         ),
         (
             {"rank": 0, "world_size": 8},
-            "every batch must be a multiple of the 8 ranks, got 4 at step 1",
+            "plan",
         ),
-        ({"rank": 2, "world_size": 2}, "rank must be below world_size = 2, got 2"),
-        ({"rank": 1}, "rank and world_size must be given together, got 1 and None"),
-        ({"max_micro_batch": 0}, "max_micro_batch must be a whole number of at least 1, got 0"),
-        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        ({"seed": None}, "seed must be a whole number, got None"),
-        ({"dataset_size": 0}, "dataset_size must be a whole number of at least 1, got 0"),
+        ({"rank": 2, "world_size": 2}, "rank"),
+        ({"rank": 1}, "rank"),
+        ({"max_micro_batch": 0}, "max_micro_batch"),
+        ({"seed": -1}, "seed"),
+        ({"seed": None}, "seed"),
+        ({"dataset_size": 0}, "dataset_size"),
         (
             {"batches": []},
-            "plan must be a Plan or a non-empty (T,) array of batches, got shape (0,)",
+            "plan",
         ),
-        ({"batches": [4, 0]}, "batches must be at least 1, got 0 at step 2"),
-        ({"batches": [4.5, 7.5]}, "batches must be whole numbers, got 4.5 at step 1"),
-        ({"batches": [[4, 8]]}, "plan must be a Plan or a non-empty (T,) array of batches, got"),
+        ({"batches": [4, 0]}, "batches"),
+        ({"batches": [4.5, 7.5]}, "batches"),
+        ({"batches": [[4, 8]]}, "plan"),
     ],
 )
-def test_bad_input_is_refused_in_one_line(options, message):
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+def test_bad_input_is_refused_in_one_line(options, field):
+    with refused(field) as caught:
         make(**options)
-    assert message in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "field"),
     [
-        ({"seed": 1}, "state must have the same seed: 0, got 1"),
-        ({"dataset_size": 13}, "state must have the same dataset_size: 12, got 13"),
-        ({"sampling": "with replacement"}, "state must have the same sampling: one pass, got with"),
-        ({"schedule": "0" * 16}, "state must have the same schedule: "),
-        ({"samples": 5}, "state must lie between two updates, got 5 samples after 1 updates"),
-        ({"updates": 3}, "state must lie between two updates, got 4 samples after 3 updates"),
-        ({"updates": None}, "updates of the state must be a whole number, got None"),
+        ({"seed": 1}, "state"),
+        ({"dataset_size": 13}, "state"),
+        ({"sampling": "with replacement"}, "state"),
+        ({"schedule": "0" * 16}, "state"),
+        ({"samples": 5}, "state"),
+        ({"updates": 3}, "state"),
+        ({"updates": None}, "state"),
     ],
 )
-def test_a_state_of_another_run_is_refused(change, message):
+def test_a_state_of_another_run_is_refused(change, field):
     sampler = make()
     take(sampler, 1)
-    with pytest.raises(ValueError) as caught:  # noqa: PT011
+    with refused(field):
         make().load_state_dict(sampler.state_dict() | change)
-    assert str(caught.value).startswith(message)
 
 
 def test_a_state_of_another_schedule_or_kind_is_refused():
-    with pytest.raises(ValueError, match="state must have the same schedule: "):
+    with refused("state"):
         make().load_state_dict(make((8, 4)).state_dict())
-    with pytest.raises(ValueError, match="state must be of a PlanSampler, got none of"):
+    with refused("state"):
         make().load_state_dict({"epoch": 3})
 
 
@@ -355,13 +354,13 @@ def test_batches_are_counted_once_and_in_order():
     sampler = make()
     for _ in range(2):  # what an iterator took and nobody received dies with it
         indices = iter(sampler)
-        with pytest.raises(ValueError, match="receive must be called once per batch of the loader"):
+        with refused("receive"):
             sampler.receive()
         next(indices)
     data = TensorDataset(torch.arange(12))
-    with pytest.raises(ValueError, match="loader must have this sampler as its batch_sampler"):
+    with refused("loader"):
         sampler.follow(DataLoader(data, batch_size=4))
-    with pytest.raises(ValueError, match="loader must keep the order of batches"):
+    with refused("loader"):
         sampler.follow(DataLoader(data, batch_sampler=sampler, num_workers=1, in_order=False))
 
 
@@ -381,14 +380,14 @@ def test_a_loop_whose_sampler_is_moved_by_another_is_refused(disturb, workers):
     loop = sampler.follow(DataLoader(data, batch_sampler=sampler, num_workers=workers))
     list(itertools.islice(loop, 2))  # to the middle of update 2
     disturb(sampler)
-    with pytest.raises(ValueError, match="one loop alone must move the sampler, got another"):
+    with refused("loader"):
         next(loop)
 
 
 def test_an_older_iterator_is_refused_where_batches_are_received_by_hand():
     sampler = make()
     old, new = iter(sampler), iter(sampler)
-    with pytest.raises(ValueError, match="one loop alone must move the sampler"):
+    with refused("loader"):
         next(old)
     next(new)
     assert sampler.receive().last
@@ -405,13 +404,13 @@ def test_a_position_loaded_before_the_first_batch_is_where_the_loop_starts():
 def test_a_loader_of_another_dataset_is_refused():
     sampler = make()
     loader = DataLoader(TensorDataset(torch.arange(40)), batch_sampler=sampler)
-    with pytest.raises(ValueError, match="a dataset of the sampler's 12 samples, got 40"):
+    with refused("loader"):
         sampler.follow(loader)
 
 
 def test_a_launch_of_many_processes_must_say_which_one_this_is(monkeypatch):
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(ValueError, match="torch.distributed must be initialised before the"):
+    with refused("rank"):
         make()
     assert make(rank=0, world_size=1).world_size == 1
 

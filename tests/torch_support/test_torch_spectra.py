@@ -20,6 +20,7 @@ from batchlaw.torch_support.spectra import (  # noqa: E402
     gradient_noise_scale,
     model_spectrum,
 )
+from refused import refused  # noqa: E402
 
 torch.set_num_threads(1)
 # torch warns of itself: its first forward derivative compiles helpers with torch.jit.
@@ -330,63 +331,61 @@ def test_noise_scale_is_infinite_where_the_gradient_is_lost_in_noise():
 
 def test_bad_input_is_refused_in_one_line():
     model, data = linear(), features()
-    with pytest.raises(ValueError, match="kind must be one of"):
+    with refused("kind"):
         model_spectrum(model, half_square, data, kind="fisher")
-    with pytest.raises(ValueError, match="loss must be the mean over samples: of two it is"):
+    with refused("loss"):
         model_spectrum(model, lambda f, y: ((f[:, 0] - y) ** 2).sum(), data)
     # Also where the two losses are small, and where they all but cancel.
-    with pytest.raises(ValueError, match="loss must be the mean over samples: of two it is"):
+    with refused("loss"):
         model_spectrum(model, lambda f, y: 1e-9 * ((f[:, 0] - y) ** 2).sum(), data)
     model_spectrum(model, lambda f, y: (f[:, 0] * 0.0 + 1.0 - 2.0 * (y > y[:1])).mean(), data)
-    with pytest.raises(ValueError, match="one entry for each of the 12 parameters, got 3"):
+    with refused("preconditioner"):
         model_spectrum(model, half_square, data, preconditioner=torch.ones(3))
-    with pytest.raises(ValueError, match="preconditioner must be positive"):
+    with refused("preconditioner"):
         model_spectrum(model, half_square, data, preconditioner=torch.zeros(12))
-    with pytest.raises(ValueError, match="second moments of weight, got none"):
+    with refused("optimizer"):
         adam_preconditioner(model, torch.optim.SGD(model.parameters(), lr=0.1))
-    with pytest.raises(ValueError, match="two groups of 40 samples, got 1"):
+    with refused("data"):
         gradient_noise_scale(model, half_square, data, batch=40, chunk=2)
 
 
 X, Y = features()
 BAD_DATA = {
-    "an iterator": (iter([(X, Y)]), "gone through many times .* got list_iterator"),
-    "one tensor": (X, "must be a pair of tensors, .* got Tensor"),
-    "arrays": ((X.numpy(), Y.numpy()), "pairs of tensors, inputs and targets, got ndarray"),
-    "two inputs": ([((X, X), Y)], "pairs of tensors, inputs and targets, got tuple, Tensor"),
-    "three": ((X, Y, Y), "got Tensor, Tensor, Tensor"),
-    "lengths": ((X, Y[:32]), r"along their first axis, got shapes \(60, 12\) and \(32,\)"),
-    "nothing": ([], "at least one sample, got none"),
-    "nan": ((X.clone().fill_diagonal_(np.nan), Y), "loss must be finite, got nan"),
+    "an iterator": (iter([(X, Y)]), "data"),
+    "one tensor": (X, "data"),
+    "arrays": ((X.numpy(), Y.numpy()), "data"),
+    "two inputs": ([((X, X), Y)], "data"),
+    "three": ((X, Y, Y), "data"),
+    "lengths": ((X, Y[:32]), "data"),
+    "nothing": ([], "data"),
+    "nan": ((X.clone().fill_diagonal_(np.nan), Y), "loss"),
     "a late nan": (
         (torch.where(torch.arange(60)[:, None] == 50, np.nan, X), Y),
-        "finite derivatives on all of the data",
+        "loss",
     ),
 }
 
 
 @pytest.mark.parametrize("name", BAD_DATA)
 def test_bad_data_are_refused_in_one_line(name):
-    data, words = BAD_DATA[name]
+    data, field = BAD_DATA[name]
     for measure in (model_spectrum, gradient_noise_scale):
-        with pytest.raises(ValueError, match=words) as error:
+        with refused(field) as error:
             measure(linear(), half_square, data)
         assert "\n" not in str(error.value)
 
 
 def test_a_model_or_loss_of_another_kind_is_refused_in_one_line():
     data = features()
-    with pytest.raises(ValueError, match=r"model must be a torch.nn.Module, got int"):
+    with refused("model"):
         model_spectrum(3, half_square, data)
-    with pytest.raises(ValueError, match="loss must be a function of outputs and targets, got 3"):
+    with refused("loss"):
         model_spectrum(linear(), 3, data)
-    with pytest.raises(
-        ValueError, match=r"loss must return one number as a tensor, got shape \(2,"
-    ):
+    with refused("loss"):
         model_spectrum(linear(), lambda f, y: (f[:, 0] - y) ** 2, data)
-    with pytest.raises(ValueError, match="loss must return one number as a tensor, got float"):
+    with refused("loss"):
         model_spectrum(linear(), lambda f, y: 1.0, data)
-    with pytest.raises(ValueError, match="model must return a tensor, got tuple"):
+    with refused("model"):
         model_spectrum(nn.LSTM(12, 2).double(), half_square, data)
 
 

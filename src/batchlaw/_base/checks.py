@@ -21,17 +21,23 @@ Batches = ArrayLike | Mapping[str, ArrayLike]
 LARGEST_COUNT = 2**53
 
 
-def count(name: str, value: Any, minimum: int = 1) -> int:
-    """An integer of at least ``minimum``; floats with an integer value pass (1e6)."""
+def count(name: str, value: Any, minimum: int = 1, subject: str = "") -> int:
+    """An integer of at least ``minimum``; floats with an integer value pass (1e6).
+
+    ``subject`` begins the sentence of a refusal where the value is a part of the argument.
+    """
     try:
         whole = int(value) if isinstance(value, float) and value.is_integer() else None
         number = operator.index(value) if whole is None else whole
     except TypeError:
-        raise InputError(name, "must be a whole number", repr(value)) from None
+        raise InputError(name, "must be a whole number", repr(value), subject=subject) from None
+    need = ""
     if isinstance(value, bool) or number < minimum:
-        raise InputError(name, f"must be a whole number of at least {minimum}", repr(value))
-    if number > LARGEST_COUNT:
-        raise InputError(name, f"must be at most 2^53 = {LARGEST_COUNT}", repr(value))
+        need = f"must be a whole number of at least {minimum}"
+    elif number > LARGEST_COUNT:
+        need = f"must be at most 2^53 = {LARGEST_COUNT}"
+    if need:
+        raise InputError(name, need, repr(value), subject=subject)
     return number
 
 

@@ -92,8 +92,8 @@ def by_law(
     a, b = checks.real("a", a, above=1.0), checks.real("b", b, above=1.0)
     gamma = checks.real("peak", peak, above=0.0)
     M = checks.real("sketch", sketch, at_least=1.0)
-    bias = checks.real("constant of the bias", bias, above=0.0)
-    variance = checks.real("constant of the variance", variance, above=0.0)
+    bias = checks.real("bias", bias, above=0.0)
+    variance = checks.real("variance", variance, above=0.0)
 
     def parts(steps: int, batch: float) -> Parts:
         time = steps / math.log(checks.count("steps", steps, minimum=3))

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
 from batchlaw.model.nodes import END, FROZEN, Nodes, power_sum_after, truncation_nodes
 
 ComplexArray = NDArray[np.complex128]
@@ -42,7 +43,8 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     """
     if math.isinf(sketch):
         return truncation_nodes(a, b, sketch, count)
-    checks.real("a of a sketch", a, at_most=LARGEST_A)
+    if checks.real("a", a) > LARGEST_A:
+        raise InputError("a", f"must be at most {LARGEST_A} for a sketch", repr(a))
     head = min(max(count // 4, min(count // 2, 16)), LARGEST_HEAD)
     ambient = _Ambient.power_law(a, b, sketch, head)
     bottom, top, q0 = _ends(ambient)

@@ -58,7 +58,7 @@ def reshuffling_first_order(
     problem = problem.expanded()
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     features, labels = check_reused(problem, dataset)
-    N = checks.count("samples of the dataset", labels.size, minimum=2)
+    N = checks.count("dataset", labels.size, minimum=2, subject="samples of the dataset")
     sizes = checks.batches(batches, gamma.size, maximum=N)
     data = Empirical.of(problem, features)
     descent = dataset_risk(problem, gamma, data, (features, labels))

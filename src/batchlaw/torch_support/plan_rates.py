@@ -16,6 +16,8 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw.plans.plan import Plan
 from batchlaw.torch_support.plan_sampler import PlanSampler, digest
 
+UPDATES = "updates of the state"
+
 
 class PlanRates(LRScheduler):
     """A learning-rate scheduler: update t runs at the plan's rate t, times the group's scale.
@@ -93,13 +95,13 @@ class PlanRates(LRScheduler):
                     f"{state_dict[name]}",
                     subject="state",
                 )
-        updates = checks.count("updates of the state", state_dict["updates"], minimum=0)
+        updates = checks.count("state_dict", state_dict["updates"], 0, subject=UPDATES)
         if updates > self.rates.size:
             raise InputError(
                 "state_dict",
                 f"must be at most {self.rates.size}",
                 f"{updates}",
-                subject="updates of the state",
+                subject=UPDATES,
             )
         self._refuse_more_groups()
         self._refuse_another_position(updates)

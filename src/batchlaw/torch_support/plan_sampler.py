@@ -175,7 +175,7 @@ class PlanSampler(Sampler[list[int]]):
                 raise InputError(
                     "state", f"must have the same {name}: {identity[name]}", f"{state[name]}"
                 )
-        updates = checks.count("updates of the state", state["updates"], minimum=0)
+        updates = checks.count("state", state["updates"], 0, subject="updates of the state")
         if updates > self.batches.size or self._shares.begins[updates] != state["samples"]:
             raise InputError(
                 "state",
