@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from batchlaw.evidence.sweep.design import parse_design, read_design
 from batchlaw.faces.cli import main
+from refused import refused
 
 DRAWN = ("random", "sobol")
 ENDS = st.tuples(
@@ -140,78 +141,78 @@ def test_a_file_without_lists_is_one_cell():
 
 SMALL = "[problem]\nkind = 'power-law'\nd = 50\nm = 4\n"
 REFUSED = [
-    ("[grid]\nx = 1", "section must be one of design, problem, rates, batches, solver, got 'grid'"),
-    ("steps = 3", "section must be one of"),
-    ("rates = 3", "rates must be a section, [rates], got 3"),
-    ("[[rates]]\nsteps = 3", "rates must be a section, [rates], got [{"),
-    ("[rates]\nstep = 3", "rates.step is unknown; [rates] may have kind, steps, gamma"),
-    ("[rates]\nrates = 'wsd'", "rates.rates is unknown"),
-    ("[design]\nnumber = 3", "design.number is unknown; [design] may have kind, count, seed"),
-    ("[rates]\nsteps = 3.5", "rates.steps must be a whole number, got 3.5"),
-    ("[rates]\nsteps = '3'", "rates.steps must be a number, got '3'"),
-    ("[rates]\nsteps = true", "rates.steps must be a number, got True"),
-    ("[rates]\nsteps = -3", "rates.steps must be a whole number of at least 0, got -3"),
-    ("[rates]\ngamma = nan", "rates.gamma must be finite, got nan"),
-    ("[rates]\ngamma = 2020-01-01", "rates.gamma must be a number, got datetime.date"),
-    ("[rates]\nkind = 3", "rates.kind must be a text, got 3"),
-    ("[problem]\nprior = 1", "problem.prior must be true or false, got 1"),
-    ("[rates]\nsteps = []", "rates.steps must have at least one value, got none"),
-    ("[rates]\nsteps = [[3]]", "rates.steps must be a number, got [3]"),
-    ("[rates]\nsteps = [3, 4, 3.0]", "rates.steps must not have the same value twice"),
-    ("[rates]\nkind = ['wsd', 'wsd']", "rates.kind must not have the same value twice"),
-    ("[rates]\ngamma = {from = 1, to = 1, count = 3}", "rates.gamma must have from < to"),
-    ("[rates]\ngamma = {from = 2, to = 1, count = 3}", "rates.gamma must have from < to"),
-    ("[rates]\ngamma = {to = 1, count = 3}", "rates.gamma must have from and to, got {"),
-    ("[rates]\ngamma = {from = 1, to = 2}", "rates.gamma.count must be a whole number, got None"),
-    ("[rates]\ngamma = {from = 1, to = 2, count = 1}", "whole number of at least 2, got 1"),
-    ("[rates]\ngamma = {from = 1, to = 2, step = 1}", "one of from, to, count, scale, got 'step'"),
+    ("[grid]\nx = 1", "section"),
+    ("steps = 3", "section"),
+    ("rates = 3", "[rates]"),
+    ("[[rates]]\nsteps = 3", "[rates]"),
+    ("[rates]\nstep = 3", "rates.step"),
+    ("[rates]\nrates = 'wsd'", "rates.rates"),
+    ("[design]\nnumber = 3", "design.number"),
+    ("[rates]\nsteps = 3.5", "rates.steps"),
+    ("[rates]\nsteps = '3'", "rates.steps"),
+    ("[rates]\nsteps = true", "rates.steps"),
+    ("[rates]\nsteps = -3", "rates.steps"),
+    ("[rates]\ngamma = nan", "rates.gamma"),
+    ("[rates]\ngamma = 2020-01-01", "rates.gamma"),
+    ("[rates]\nkind = 3", "rates.kind"),
+    ("[problem]\nprior = 1", "problem.prior"),
+    ("[rates]\nsteps = []", "rates.steps"),
+    ("[rates]\nsteps = [[3]]", "rates.steps"),
+    ("[rates]\nsteps = [3, 4, 3.0]", "rates.steps"),
+    ("[rates]\nkind = ['wsd', 'wsd']", "rates.kind"),
+    ("[rates]\ngamma = {from = 1, to = 1, count = 3}", "rates.gamma"),
+    ("[rates]\ngamma = {from = 2, to = 1, count = 3}", "rates.gamma"),
+    ("[rates]\ngamma = {to = 1, count = 3}", "rates.gamma"),
+    ("[rates]\ngamma = {from = 1, to = 2}", "rates.gamma.count"),
+    ("[rates]\ngamma = {from = 1, to = 2, count = 1}", "rates.gamma.count"),
+    ("[rates]\ngamma = {from = 1, to = 2, step = 1}", "rates.gamma.step"),
     (
         "[rates]\ngamma = {from = 0, to = 2, count = 3, scale = 'log'}",
-        "rates.gamma must be positive to have a log scale, got 0.0",
+        "rates.gamma",
     ),
-    ("[rates]\ngamma = {from = 1, to = 2, count = 3, scale = 'ln'}", "one of linear, log"),
-    ("[rates]\nkind = {from = 'a', to = 'b', count = 3}", "rates.kind must have from < to, both"),
-    ("[problem]\nm = {from = 1, to = inf, count = 3}", "problem.m must have from < to, both"),
-    ("[design]\nkind = 'cube'", "design.kind must be one of grid, random, sobol, got 'cube'"),
-    ("[design]\nkind = ['grid']", "design.kind must be one of grid, random, sobol"),
-    ("[design]\ncount = 3", "a grid has no use for design.count"),
-    ("[design]\nseed = 3", "a grid has no use for design.seed"),
-    ("[design]\nkind = 'random'\ncount = 3", "must have a list or a range to draw from"),
-    ("[design]\nkind = 'random'\n[rates]\nsteps = [3, 4]", "design.count must be a whole number"),
+    ("[rates]\ngamma = {from = 1, to = 2, count = 3, scale = 'ln'}", "rates.gamma.scale"),
+    ("[rates]\nkind = {from = 'a', to = 'b', count = 3}", "rates.kind"),
+    ("[problem]\nm = {from = 1, to = inf, count = 3}", "problem.m"),
+    ("[design]\nkind = 'cube'", "design.kind"),
+    ("[design]\nkind = ['grid']", "design.kind"),
+    ("[design]\ncount = 3", "design.count"),
+    ("[design]\nseed = 3", "design.seed"),
+    ("[design]\nkind = 'random'\ncount = 3", "design.kind"),
+    ("[design]\nkind = 'random'\n[rates]\nsteps = [3, 4]", "design.count"),
     (
         "[design]\nkind = 'sobol'\ncount = 4\nseed = [1, 2]\n[rates]\nsteps = [3, 4]",
-        "design.seed must be a whole number, got [1, 2]",
+        "design.seed",
     ),
     (
         "[design]\nkind = 'random'\ncount = 4\n[rates]\nsteps = {from = 1, to = 9, count = 3}",
-        "rates.steps.count is for grids; a random design has one count for all",
+        "rates.steps.count",
     ),
-    ("[rates\nsteps = 3", "it must be TOML: "),
-    ("not a design", "it must be TOML: "),
-    (f"{SMALL}[rates]\nkind = 'cosine'\ndecay = 'linear'", "rates cosine has no use for decay"),
-    (f"{SMALL}[rates]\nkind = 'rates.csv'", "rates must be one of wsd, cosine"),
-    (f"{SMALL}[batches]\nkind = 'oracle,constant'", "batches must be one of oracle, constant"),
-    (f"{SMALL}[batches]\nbudget = 640\nmean_batch = 3", "a budget has no use for mean-batch"),
-    (f"{SMALL}[batches]\nmean_batch = 0", "mean_batch must be a whole number of at least 1, got 0"),
-    (f"{SMALL}[solver]\nrepetitions = 3", "the exact solver has no use for repetitions"),
-    (f"{SMALL}[solver]\ndata_seed = [1, 2]", "the exact solver has no use for data_seed"),
-    (f"{SMALL}[solver]\nkind = 'guess'", "solver must be one of exact, simulated, got 'guess'"),
-    (f"{SMALL}[solver]\nkind = ['exact', 'simulated']\nmomentum = 0.5", "the exact solver only"),
-    (f"{SMALL}[solver]\nsamples = 64", "samples exists for procedures multi-pass and gd"),
-    (f"{SMALL}[solver]\nprocedure = ['one-pass', 'gd']\nmomentum = 0.5", "one-pass only"),
-    ("[problem]\nkind = 'truncation'\nseed = 3", "problem truncation has no use for seed"),
-    ("[problem]\nkind = 'mu.csv'", "problem must be one of paper, power-law"),
+    ("[rates\nsteps = 3", "grid"),
+    ("not a design", "grid"),
+    (f"{SMALL}[rates]\nkind = 'cosine'\ndecay = 'linear'", "rates.decay"),
+    (f"{SMALL}[rates]\nkind = 'rates.csv'", "rates.kind"),
+    (f"{SMALL}[batches]\nkind = 'oracle,constant'", "batches.kind"),
+    (f"{SMALL}[batches]\nbudget = 640\nmean_batch = 3", "batches.mean_batch"),
+    (f"{SMALL}[batches]\nmean_batch = 0", "batches.mean_batch"),
+    (f"{SMALL}[solver]\nrepetitions = 3", "solver.repetitions"),
+    (f"{SMALL}[solver]\ndata_seed = [1, 2]", "solver.data_seed"),
+    (f"{SMALL}[solver]\nkind = 'guess'", "solver.kind"),
+    (f"{SMALL}[solver]\nkind = ['exact', 'simulated']\nmomentum = 0.5", "solver.momentum"),
+    (f"{SMALL}[solver]\nsamples = 64", "solver.samples"),
+    (f"{SMALL}[solver]\nprocedure = ['one-pass', 'gd']\nmomentum = 0.5", "solver.momentum"),
+    ("[problem]\nkind = 'truncation'\nseed = 3", "problem.seed"),
+    ("[problem]\nkind = 'mu.csv'", "problem.kind"),
 ]
 
 
-@pytest.mark.parametrize(("text", "said"), REFUSED)
-def test_a_bad_file_is_refused_in_one_line_that_names_it(text, said, tmp_path):
+@pytest.mark.parametrize(("text", "field"), REFUSED)
+def test_a_bad_file_is_refused_in_one_line_that_names_it(text, field, tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text(text)
-    with pytest.raises(ValueError, match="grid.toml: ") as caught:
+    with refused(field) as caught:
         read_design(path)
+    assert caught.value.where == str(path)
     message = str(caught.value)
-    assert said in message
     assert "\n" not in message
     assert "--" not in message
 

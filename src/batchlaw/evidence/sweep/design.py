@@ -229,8 +229,8 @@ def _value(label: str, value: Any, word: Word) -> Any:
 
 def _range(label: str, given: dict[str, Any], word: Word, kind: str) -> Axis:
     """{from, to, count, scale}: so many values for a grid, an interval for the other designs."""
-    for key in given:
-        checks.choice(f"{label} of a range", key, RANGE)
+    for key in given.keys() - set(RANGE):
+        raise InputError(f"{label}.{key}", f"is unknown; a range may have {', '.join(RANGE)}")
     if not given.keys() >= {"from", "to"}:
         raise InputError(label, "must have from and to", repr(given))
     ends = [_value(label, given[key], word) for key in ("from", "to")]
