@@ -11,6 +11,7 @@ from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw.batches.allocation import allocate
 from batchlaw.batches.effective import effective_batch
+from batchlaw.batches.rules import RULES
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
@@ -19,8 +20,6 @@ from batchlaw.schedule.update_rule import check_stable
 
 # Batch doubling: this many stages, each with half the rate and twice the batch.
 STAGES = 4
-# Late switch: the last quarter of the updates gets batches this many times as large.
-SWITCH, FACTOR = 0.75, 8.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,9 +56,9 @@ def compare(
 ) -> list[Compared]:
     """Exact one-pass risk at an equal budget and number of updates, the oracle first.
 
-    ``oracle`` (optimal integers for the influence), ``constant``, ``linear ramp-up``
+    ``oracle`` (optimal integers for the influence), ``constant``, ``linear ramp``
     (B_t ~ t), ``batch doubling`` (four stages; the rate is halved and the batch doubled at
-    each), ``late switch`` (batches eight times as large in the last quarter) and ``noise
+    each), ``late-large`` (batches eight times as large in the last quarter) and ``noise
     scale`` (B_t ~ gradient noise scale of the mean iterate).
     """
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
@@ -70,10 +69,10 @@ def compare(
     noise = noise_scales(problem, gamma)
     finite = np.isfinite(noise)
     shapes: dict[str, tuple[FloatArray, FloatArray]] = {
-        "constant": (gamma, np.ones(T)),
-        "linear ramp-up": (gamma, t),
+        "constant": (gamma, RULES["constant"](gamma)),
+        "linear ramp": (gamma, RULES["linear ramp"](gamma)),
         "batch doubling": (gamma.max() * warm * 0.5**stage, 2.0**stage),
-        "late switch": (gamma, np.where(t > SWITCH * T, FACTOR, 1.0)),
+        "late-large": (gamma, RULES["late-large"](gamma)),
         "noise scale": (gamma, np.where(finite, noise, noise[finite].max(initial=1.0))),
     }
     kappa = influence(problem, gamma)

@@ -10,9 +10,12 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.allocation import allocate
-from batchlaw.influences.adaptive import ModelSpectrum, adam_influence
+from batchlaw.batches.rules import RULES
+from batchlaw.influences.adaptive import adam_influence
 from batchlaw.influences.weights import influence, influence_proxy
+from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.schedule import rates as shapes
+from batchlaw.schedule.update_rule import sgd
 
 MOMENTUM, BETA2, WEIGHT_DECAY = 0.9, 0.999, 0.01
 CONSTANT, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
@@ -31,8 +34,6 @@ REFERENCE, FACTOR = "constant x4", 4
 # It takes more time than the others, and is run for so many seeds.
 REFERENCE_SEEDS = 5
 STAGE_COUNT = 4
-# Late-large: batches so many times as large in the last quarter.
-SWITCH, LARGER = 0.75, 8.0
 # The proxy's exponent where none is known.
 EXPONENT = 2.0
 # Eigenvalues above this share of the stability limit are taken as being there.
@@ -71,11 +72,8 @@ def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) 
     spectrum = replace(spectrum, eigenvalues=np.minimum(spectrum.eigenvalues, limit))
     if optimizer == "adamw":
         return adam_influence(spectrum, rates, beta1=MOMENTUM, weight_decay=WEIGHT_DECAY)
-    nodes = spectrum.nodes()
-    momentum = MOMENTUM if optimizer == "momentum" else 0.0
-    return influence(
-        nodes.eigenvalues, rates, multiplicity=nodes.weight, momentum=momentum, pytorch=True
-    )
+    rule = sgd(MOMENTUM, pytorch=True) if optimizer == "momentum" else sgd()
+    return influence(spectrum, rates, rule=rule)
 
 
 def batches_of(
@@ -93,21 +91,17 @@ def batches_of(
     T = rates.size
     if schedule == REFERENCE:
         return np.full(T, FACTOR * mean_batch, dtype=np.int64)
-    budget, t = T * mean_batch, np.arange(1.0, T + 1.0)
+    budget = T * mean_batch
     if schedule == STAGES:
         return _fill(np.asarray(allocate(kappa, budget, stages=STAGE_COUNT), np.int64), budget)
     if schedule == FLOOR:
         return np.asarray(allocate(kappa, budget, min_batch=max(1, mean_batch // 2)), np.int64)
     weights: dict[str, Callable[[], FloatArray]] = {
-        CONSTANT: lambda: np.ones(T),
         ORACLE: lambda: kappa,
         PROXY: lambda: influence_proxy(rates, EXPONENT, trace),
-        RAMP: lambda: t**2,
-        LATE: lambda: np.where(t > SWITCH * T, LARGER, 1.0) ** 2,
-        EARLY: lambda: t[::-1] ** 2,
-        RATE: lambda: rates**2,
     }
-    return np.asarray(allocate(weights[schedule](), budget), np.int64)
+    shape = weights[schedule]() if schedule in weights else RULES[schedule](rates) ** 2
+    return np.asarray(allocate(shape, budget), np.int64)
 
 
 def _fill(batches: IntArray, budget: int) -> IntArray:
