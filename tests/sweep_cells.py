@@ -11,6 +11,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import batchlaw
+from batchlaw._base import checks
+from batchlaw.jobs.store import DONE, Outcome
 from paths import TESTS
 
 SOURCE = Path(batchlaw.__file__).parents[1]
@@ -56,8 +58,13 @@ def logged(cell):
 
 
 def root(cell):
-    """A light cell; one below zero fails."""
-    return {"root": math.sqrt(cell["k"])}
+    """A light cell; one below zero is refused."""
+    return {"root": math.sqrt(checks.real("k", cell["k"], at_least=0.0))}
+
+
+def put(store, cell, result, seconds=0.0, status=DONE):
+    """One row."""
+    store.put_many([Outcome(cell, result, status, seconds)])
 
 
 def dies_once(cell):

@@ -32,12 +32,19 @@ from batchlaw.evidence.study.schedules import (
     noise_influence,
     stable_limit,
 )
-from batchlaw.evidence.study.statistics import best_peak, compare, noise_ratio, paired, tuned_losses
+from batchlaw.evidence.study.statistics import (
+    best_peak,
+    compare,
+    noise_ratio,
+    paired,
+    runs_of,
+    tuned_losses,
+)
 from batchlaw.evidence.study.summary import markdown
 from batchlaw.faces.cli import main
 from batchlaw.influences.adaptive import ModelSpectrum
 from batchlaw.jobs.execution import compute_cells, execute
-from batchlaw.jobs.store import FAILED, Store, Stored
+from batchlaw.jobs.store import DONE, FAILED, REFUSED, Store, Stored
 from batchlaw.jobs.workers import worker_processes
 from refused import refused
 
@@ -53,7 +60,7 @@ def _row(schedule, peak, seed, batches=(), **result):
     cell = {name: getattr(TINY, name) for name in ("task", "optimizer", "rates", "steps")}
     cell |= {"mean_batch": TINY.mean_batch, "repetitions": TINY.repetitions}
     cell |= {"schedule": schedule, "peak": peak, "seed": seed, "batches": list(batches)}
-    return Stored("", FAILED if "reason" in result else "done", cell, result, 1.0)
+    return Stored("", REFUSED if "reason" in result else DONE, cell, result, 1.0)
 
 
 @pytest.mark.parametrize("rates", RATES)
@@ -177,11 +184,19 @@ def test_a_cell_gives_the_same_numbers_bit_for_bit(task):
     assert math.isfinite(first["validation"])
 
 
-def test_a_run_that_diverges_is_kept_as_failed(tmp_path):
+def test_a_run_that_diverges_is_kept_as_refused():
     cell = {**pilot_cell(TINY, 1e6), "schedule": CONSTANT, "seed": 0}
     (outcome,) = compute_cells(run_cell, [cell])
-    assert outcome.failed
-    assert outcome.result["reason"].startswith("diverged")
+    assert outcome.status == REFUSED
+    assert outcome.result["reason"].startswith("the run diverged: final loss")
+
+
+def test_a_run_that_failed_is_no_run_that_diverged():
+    rows = [_row(CONSTANT, 0.125, seed, validation=1.0, noise=1.0) for seed in range(3)]
+    broken = replace(_row(CONSTANT, 0.125, 3, reason="IndexError: x"), status=FAILED)
+    assert runs_of(TINY, [*rows, broken]) == runs_of(TINY, rows)
+    refused = _row(CONSTANT, 0.125, 3, reason="the run diverged")
+    assert list(runs_of(TINY, [*rows, refused])[CONSTANT][0.125]) == [0, 1, 2, 3]
 
 
 @pytest.mark.process

@@ -214,7 +214,7 @@ def test_a_full_disk_is_one_line_and_so_is_a_read_only_one(tmp_path, grid):
     )
     _refused(full[0], full[1], int(full[2]))
     assert room[2] == "0\n", room[1]
-    assert "400 of 400 cells done, 0 failed, 0 missing; " in room[0]
+    assert "400 of 400 cells done, 0 refused, 0 failed, 0 missing; " in room[0]
     assert "; 400 computed now" not in room[0]
     assert read_only[2] == "2\n"
     assert read_only[1].count("\n") == 1

@@ -1,20 +1,23 @@
 """A sweep gives the same numbers wherever it runs, goes on where it was, and stops when asked."""
 
+import csv
 import os
 import random
 import re
 import signal
 import time
+from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 
+import numpy as np
 import pytest
 
 from batchlaw.evidence.sweep.cell import solve
 from batchlaw.evidence.sweep.design import parse_design
 from batchlaw.faces.cli import main
-from batchlaw.jobs.execution import AHEAD, execute
-from batchlaw.jobs.store import DONE, FAILED, Store
+from batchlaw.jobs.execution import AHEAD, compute_cells, execute
+from batchlaw.jobs.store import DONE, FAILED, REFUSED, Store
 from batchlaw.jobs.workers import Workers, worker_processes, worker_threads
 from sweep_cells import alive, children, cluster, command, finished, root, until
 
@@ -124,14 +127,77 @@ def test_a_cell_that_comes_twice_is_computed_once(tmp_path):
     assert pool.submitted == 7
 
 
-def test_failures_are_kept_with_their_reason_and_the_rest_goes_on(tmp_path):
+def test_refusals_are_kept_with_their_reason_and_the_rest_goes_on(tmp_path):
     cells = [{"k": k} for k in range(-3, 20)]
     with Store(tmp_path / "s") as store, worker_threads(2) as workers:
         tally = execute(store, cells, root, workers)
-        assert (tally.done, tally.failed) == (20, 3)
-        assert store.get({"k": -2}).result == {"reason": "math domain error"}
-        assert execute(store, cells, root, workers).failed == 0
-        assert execute(store, cells, root, workers, retry_failed=True).failed == 3
+        assert (tally.done, tally.refused, tally.failed) == (20, 3, 0)
+        assert store.get({"k": -2}).result == {"reason": "k must be at least 0.0, got -2"}
+        assert execute(store, cells, root, workers).computed == 0
+        assert execute(store, cells, root, workers, retry=(REFUSED,)).refused == 3
+
+
+def planted(cell):
+    """Bugs of three kinds, bad input, and a result."""
+    if cell["k"] == 1:
+        return {"entry": [][cell["k"]]}
+    if cell["k"] == 2:
+        return {"product": np.ones(3) @ np.ones(4)}
+    if cell["k"] == 3:
+        raise MemoryError
+    return root(cell)
+
+
+@pytest.mark.process
+def test_a_bug_is_stored_apart_from_refused_settings_with_its_traceback(tmp_path):
+    cells = [{"k": k} for k in range(-1, 5)]
+    with Store(tmp_path / "s") as store, worker_processes(1) as workers:
+        tally = execute(store, cells, planted, workers)
+        assert (tally.done, tally.refused, tally.failed) == (2, 1, 3)
+        rows = {row.cell["k"]: row for row in store.rows()}
+        assert [rows[k].status for k in range(-1, 5)] == [REFUSED, DONE, *[FAILED] * 3, DONE]
+        assert rows[1].result["reason"] == "IndexError: list index out of range"
+        assert rows[2].result["reason"].startswith("ValueError: matmul: ")
+        assert rows[3].result["reason"] == "MemoryError"
+        for k in (1, 2, 3):
+            assert "in planted\n" in rows[k].result["traceback"]
+            assert store.first_failure(rows[k].result["reason"]) == rows[k]
+        assert rows[-1].result.keys() == {"reason"}
+        assert [count for _, count in store.reasons(FAILED)] == [1, 1, 1]
+        assert execute(store, cells, planted, workers).computed == 0
+        assert execute(store, cells, planted, workers, retry=(FAILED,)).failed == 3
+
+
+class WorkerLostError(Exception):
+    """As a cluster says it."""
+
+
+def takes_the_worker_down(compute, cells):
+    if any(cell["k"] == 5 for cell in cells):
+        raise WorkerLostError("three workers")
+    return compute_cells(compute, cells)
+
+
+class Deadly(ThreadPoolExecutor):
+    """Workers that do not survive a task with one cell in it."""
+
+    def submit(self, _, *arguments):
+        return super().submit(takes_the_worker_down, *arguments)
+
+
+def test_a_cell_that_takes_its_workers_down_has_failed_alone(tmp_path):
+    cells = [{"k": k} for k in range(20)]
+    with Store(tmp_path / "s") as store, Deadly(1) as pool:
+        workers = Workers(pool, lambda: 1, killed=(WorkerLostError,))
+        assert execute(store, cells, root, workers).done == 19
+        assert store.get({"k": 5}).status == FAILED
+        assert store.get({"k": 5}).result["reason"] == "its workers died: three workers"
+    with (
+        Store(tmp_path / "other") as store,
+        Deadly(1) as pool,
+        pytest.raises(WorkerLostError),
+    ):
+        execute(store, cells, root, Workers(pool, lambda: 1))
 
 
 class Lost(ThreadPoolExecutor):
@@ -173,20 +239,53 @@ def test_the_command_goes_on_past_failures_and_resumes(tmp_path, capsys):
     said = capsys.readouterr()
     assert "for the other 24 with 1 workers: 15 cells took" in said.err
     # The few are of both rates.
-    assert re.search(r"[1-9] of 40 cells done, 1?[1-9] failed, 24 missing; 16 computed", said.out)
+    assert re.search(r"[1-9] of 40 cells done, 1?[1-9] refused, 0 failed, 24 missing; 16", said.out)
     assert main(run) == 1
     said = capsys.readouterr()
     assert "40 cells, 16 of them stored" in said.err
-    assert "20 of 40 cells done, 20 failed, 0 missing; 24 computed now" in said.out
-    assert "failed, 20 cells: peak rate 90 is unstable" in said.out
+    assert "20 of 40 cells done, 20 refused, 0 failed, 0 missing; 24 computed now" in said.out
+    assert "refused, 20 cells: peak rate 90 is unstable" in said.out
     assert main(run) == 1
     assert "0 missing; 0 computed now" in capsys.readouterr().out
     assert main([*run, "--retry-failed"]) == 1
-    assert "20 failed, 0 missing; 20 computed now" in capsys.readouterr().out
-    # Failures of another design in the same file are not this one's.
+    assert "20 refused, 0 failed, 0 missing; 20 computed now" in capsys.readouterr().out
+    # Refusals of another design in the same file are not this one's.
     grid.write_text(UNSTABLE.replace("[0.05, 90.0]", "0.05"))
     assert main(run) == 0
-    assert "failed, " not in capsys.readouterr().out.replace("0 failed, ", "")
+    assert "refused, " not in capsys.readouterr().out.replace("0 refused, ", "")
+
+
+def test_the_command_shows_bugs_apart_and_where_their_traceback_is(tmp_path, capsys, monkeypatch):
+    grid, store = tmp_path / "grid.toml", tmp_path / "s.sqlite"
+    grid.write_text(UNSTABLE)
+    run = ["sweep", str(grid), "--store", str(store), "--workers", "1", "--pool", "threads"]
+
+    def broken(cell):
+        if cell["steps"] == 20:
+            np.ones(3) @ np.ones(4)
+        return solve(cell)
+
+    monkeypatch.setattr("batchlaw.faces.cli.sweep.solve", broken)
+    target = str(tmp_path / "t.csv")
+    assert main([*run, "--export", target]) == 1
+    said = capsys.readouterr().out
+    assert "19 of 40 cells done, 19 refused, 2 failed, 0 missing" in said
+    assert "refused, 19 cells: peak rate 90 is unstable" in said
+    assert "failed, 2 cells: ValueError: matmul: " in said
+    assert f"batchlaw sweep status --store {store} --traceback shows where" in said
+    with open(target, newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert Counter(row["status"] for row in rows) == {DONE: 19, REFUSED: 19, FAILED: 2}
+    assert "traceback" not in rows[0]
+    for options in ([], ["--traceback"]):
+        assert main(["sweep", "status", "--store", str(store), *options]) == 0
+        said = capsys.readouterr().out
+        assert "failed, 2 cells: ValueError: matmul: " in said
+        assert ("--traceback shows where" in said) == (not options)
+        assert ("in broken\n" in said) == bool(options)
+    monkeypatch.undo()
+    assert main([*run, "--retry-failed"]) == 1
+    assert "20 of 40 cells done, 20 refused, 0 failed, 0 missing" in capsys.readouterr().out
 
 
 LONG = """
@@ -257,10 +356,10 @@ def test_a_cluster_of_this_machine(tmp_path):
     process = command(grid, "--store", path, "--dask", "local", "--workers", "1", cwd=tmp_path)
     out, error, code = finished(process)
     assert code == 1, error
-    assert "20 of 40 cells done, 20 failed, 0 missing; 40 computed now" in out
+    assert "20 of 40 cells done, 20 refused, 0 failed, 0 missing; 40 computed now" in out
     assert "Traceback" not in error
     with Store(path, read_only=True) as store:
-        assert {row.status for row in store.rows()} == {DONE, FAILED}
+        assert {row.status for row in store.rows()} == {DONE, REFUSED}
 
 
 @pytest.mark.process

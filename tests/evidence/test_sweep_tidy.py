@@ -16,7 +16,7 @@ from batchlaw.jobs.store import DONE, Store
 from batchlaw.jobs.workers import worker_threads
 from batchlaw.plots import save
 from refused import refused
-from sweep_cells import root
+from sweep_cells import put, root
 
 # All kinds of columns: whole and real numbers, texts, an m that may be a text, cells that fail.
 TEXT = """
@@ -72,7 +72,7 @@ def test_a_csv_file_holds_the_same_numbers_exactly(folder):
                 assert text[name] == str(row[name])
             else:
                 assert kind(text[name]) == row[name]
-    assert {row["status"] for row in rows} == {"done", "failed"}
+    assert {row["status"] for row in rows} == {"done", "refused"}
     assert {row["reason"][:20] for row in rows if "reason" in row} == {"peak rate 77 is unst"}
     assert kinds["total"] is kinds["total_se"] is float
     assert list(kinds)[-2:] == ["status", "reason"]
@@ -122,7 +122,7 @@ def test_a_column_of_numbers_and_texts_is_texts(tmp_path):
     cells = [{"m": 4, "x": 1}, {"m": "inf", "x": 0.5}]
     with Store(tmp_path / "s") as store:
         for cell in cells:
-            store.put(cell, {"total": 0.1}, 0.0)
+            put(store, cell, {"total": 0.1})
         export(store, lambda: iter(cells), tmp_path / "t.parquet", "")
     table = pq.read_table(tmp_path / "t.parquet").to_pydict()
     assert table["m"] == ["4", "inf"]
@@ -151,14 +151,15 @@ def test_nothing_is_not_exported(tmp_path):
 def test_status_counts_and_says_why(folder, capsys, monkeypatch):
     assert main(["sweep", "status", "--store", str(folder / "a.sqlite")]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[:2] for line in lines if line.startswith(("done", "fail", "miss"))] == [
+    assert [line.split()[:2] for line in lines if line.startswith(("done", "refus", "miss"))] == [
         ["done", "16"],
-        ["failed", "8"],
+        ["refused", "8"],
         ["missing", "0"],
-        *[["failed,", line.split()[1]] for line in lines if line.startswith("failed,")],
+        *[["refused,", line.split()[1]] for line in lines if line.startswith("refused,")],
     ]
-    counts = [int(line.split()[1]) for line in lines if line.startswith("failed,")]
+    counts = [int(line.split()[1]) for line in lines if line.startswith("refused,")]
     assert sum(counts) == 8
+    assert not any("traceback" in line or line.startswith("failed") for line in lines)
     monkeypatch.chdir(folder)
     for arguments, said in (
         ([], "--store must be given unless results/sweep has one sweep, it has none"),

@@ -1,3 +1,4 @@
+import json
 import math
 import os
 import signal
@@ -11,7 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from batchlaw.jobs.store import Store, cell_key, code_digest, digest_of
+from batchlaw._base.errors import InputError
+from batchlaw.jobs import store_file
+from batchlaw.jobs.store import DONE, FAILED, REFUSED, Store, cell_key
+from sweep_cells import put
 
 VALUES = st.one_of(
     st.integers(-(10**9), 10**9),
@@ -45,7 +49,7 @@ def test_rows_come_back_as_they_were_put_and_in_the_same_order(tmp_path):
     for name, order in (("one", cells), ("two", cells[::-1])):
         with Store(tmp_path / name) as store:
             for cell in order:
-                store.put(cell, {"loss": cell["seed"] ** 2 / 7}, 0.5)
+                put(store, cell, {"loss": cell["seed"] ** 2 / 7}, 0.5)
     with Store(tmp_path / "one", read_only=True) as a, Store(tmp_path / "two") as b:
         assert [vars(row) for row in a.rows()] == [vars(row) for row in b.rows()]
         assert len(a) == 20
@@ -53,13 +57,15 @@ def test_rows_come_back_as_they_were_put_and_in_the_same_order(tmp_path):
         assert a.get({"seed": 99}) is None
 
 
-def test_missing_gives_what_has_no_row_and_failures_on_demand(tmp_path):
-    cells = [{"seed": k} for k in range(4)]
+def test_missing_gives_what_has_no_row_and_other_statuses_on_demand(tmp_path):
+    cells = [{"seed": k} for k in range(5)]
     with Store(tmp_path / "s") as store:
-        store.put(cells[0], {}, 0.0)
-        store.put_failure(cells[2], "unstable", 0.1)
-        assert list(store.missing(cells)) == [cells[1], cells[3]]
-        assert list(store.missing(cells, retry_failed=True)) == cells[1:]
+        put(store, cells[0], {})
+        put(store, cells[2], {"reason": "unstable"}, status=REFUSED)
+        put(store, cells[3], {"reason": "IndexError", "traceback": "..."}, status=FAILED)
+        assert list(store.missing(cells)) == [cells[1], cells[4]]
+        assert list(store.missing(cells, retry=(FAILED,))) == [cells[1], cells[3], cells[4]]
+        assert list(store.missing(cells, retry=(REFUSED, FAILED))) == cells[1:]
         assert store.get(cells[2]).result == {"reason": "unstable"}
 
 
@@ -76,7 +82,7 @@ def test_a_directory_is_refused(tmp_path):
 
 def test_a_second_writer_is_refused_and_a_reader_is_not(tmp_path):
     with Store(tmp_path / "s") as store:
-        store.put({"a": 1}, {}, 0.0)
+        put(store, {"a": 1}, {})
         with pytest.raises(ValueError, match="one writer"):
             Store(tmp_path / "s")
         with Store(tmp_path / "s", read_only=True) as reader:
@@ -93,7 +99,7 @@ def test_a_file_of_another_kind_is_refused_and_left_alone(tmp_path):
     other = tmp_path / "other"
     with closing(sqlite3.connect(other)) as database:
         database.execute("pragma user_version = 77")
-    with pytest.raises(ValueError, match="layout 1 of results, got 77"):
+    with pytest.raises(ValueError, match="layout 2 of results, got 77"):
         Store(other)
     with pytest.raises(ValueError, match="must exist"):
         Store(tmp_path / "nothing", read_only=True)
@@ -108,7 +114,7 @@ def test_a_file_that_is_refused_is_not_changed(tmp_path):
         with closing(sqlite3.connect(path)) as database:
             database.execute(statement)
         before = path.read_bytes()
-        with pytest.raises(ValueError, match="another database|layout 1"):
+        with pytest.raises(ValueError, match="another database|layout 2"):
             Store(path)
         assert path.read_bytes() == before
 
@@ -118,17 +124,17 @@ def test_a_reader_opens_the_file_of_that_very_name(tmp_path, name):
     for other in ("a", "a b"):
         Store(tmp_path / other).close()
     with Store(tmp_path / name) as store:
-        store.put({"k": 1}, {"name": name}, 0.0)
+        put(store, {"k": 1}, {"name": name})
     with Store(tmp_path / name, read_only=True) as store:
         assert store.get({"k": 1}).result == {"name": name}
         with pytest.raises(OSError, match="readonly"):
-            store.put({"k": 2}, {}, 0.0)
+            put(store, {"k": 2}, {})
 
 
 def test_a_reader_leaves_a_directory_that_it_cannot_write_to_alone(tmp_path, monkeypatch):
     path = tmp_path / "s"
     with Store(path) as store:
-        store.put({"k": 1}, {}, 0.0)
+        put(store, {"k": 1}, {})
     before = sorted(tmp_path.iterdir())
     monkeypatch.setattr(os, "access", lambda *_: False)
     with Store(path, read_only=True) as store:
@@ -141,7 +147,7 @@ def test_a_reader_leaves_a_directory_that_it_cannot_write_to_alone(tmp_path, mon
 
 def test_results_that_are_not_finite_come_back(tmp_path):
     with Store(tmp_path / "s") as store:
-        store.put({"k": 1}, {"a": math.nan, "b": [math.inf, -math.inf]}, 0.0)
+        put(store, {"k": 1}, {"a": math.nan, "b": [math.inf, -math.inf]})
         result = store.get({"k": 1}).result
     assert math.isnan(result["a"])
     assert result["b"] == [math.inf, -math.inf]
@@ -150,16 +156,16 @@ def test_results_that_are_not_finite_come_back(tmp_path):
 def test_a_result_that_json_cannot_hold_is_refused_in_one_line(tmp_path):
     with (
         Store(tmp_path / "s") as store,
-        pytest.raises(ValueError, match="a result must hold numbers, texts and lists: .*int64"),
+        pytest.raises(TypeError, match="a result must hold numbers, texts and lists: .*int64"),
     ):
-        store.put({"k": 1}, {"a": np.int64(3)}, 0.0)
+        put(store, {"k": 1}, {"a": np.int64(3)})
 
 
 def test_damage_is_named_with_the_file(tmp_path):
     path = tmp_path / "s"
     with Store(path) as store:
         for k in range(100):
-            store.put({"k": k}, {"text": "x" * 500}, 0.0)
+            put(store, {"k": k}, {"text": "x" * 500})
     content = path.read_bytes()
     path.write_bytes(content[:4096] + b"\xff" * (len(content) - 4096))
     with Store(path) as store:
@@ -170,10 +176,10 @@ def test_damage_is_named_with_the_file(tmp_path):
 
 WRITER = """
 import sys
-from batchlaw.jobs.store import Store
+from batchlaw.jobs.store import DONE, Outcome, Store
 with Store(sys.argv[1]) as store:
     for k in range(10**6):
-        store.put({"k": k}, {"square": k * k}, 0.0)
+        store.put_many([Outcome({"k": k}, {"square": k * k}, DONE, 0.0)])
         print(k, flush=True)
 """
 
@@ -198,16 +204,83 @@ def test_every_acknowledged_row_survives_a_kill(tmp_path):
     assert last > 0
 
 
-def test_the_digest_of_sources_changes_with_names_and_contents(tmp_path):
-    (tmp_path / "inner").mkdir()
-    (tmp_path / "inner" / "a.py").write_text("x = 1")
-    (tmp_path / "notes.txt").write_text("not code")
-    seen = [digest_of(tmp_path)]
-    (tmp_path / "notes.txt").write_text("other notes")
-    assert digest_of(tmp_path) == seen[0]
-    (tmp_path / "inner" / "a.py").write_text("x = 2")
-    seen.append(digest_of(tmp_path))
-    (tmp_path / "inner" / "a.py").rename(tmp_path / "a.py")
-    seen.append(digest_of(tmp_path))
-    assert len(set(seen)) == 3
-    assert len(code_digest()) == 64
+# What batchlaw 0.1 wrote.
+LAYOUT_1 = """
+create table cells (
+    key text primary key,
+    status text not null check (status in ('done', 'failed')),
+    cell text not null,
+    result text not null,
+    seconds real not null
+) without rowid
+"""
+OLD = [({"k": k}, {"root": k / 7} if k % 3 else {"reason": "unstable"}) for k in range(30)]
+
+
+def _old_file(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("pragma journal_mode = wal")
+        database.execute(LAYOUT_1)
+        for cell, result in OLD:
+            status = "failed" if "reason" in result else "done"
+            row = (cell_key(cell), status, json.dumps(cell), json.dumps(result), 0.5)
+            database.execute("insert into cells values (?, ?, ?, ?, ?)", row)
+        database.execute("pragma user_version = 1")
+    return path
+
+
+def _is_as_it_was(store):
+    assert store.counts() == {DONE: (20, 10.0), REFUSED: (10, 5.0)}
+    assert list(store.reasons(REFUSED)) == [("unstable", 10)]
+    assert list(store.reasons(FAILED)) == []
+    assert len(list(store.rows())) == len(store) == 30
+    for cell, result in OLD:
+        row = store.get(cell)
+        assert (row.cell, row.result, row.seconds) == (cell, result, 0.5)
+        assert row.status == store.status(cell) == (REFUSED if "reason" in result else DONE)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+def test_an_older_file_is_read_as_it_is(tmp_path, monkeypatch, writable):
+    path = _old_file(tmp_path / "s")
+    monkeypatch.setattr(os, "access", lambda *_: writable)
+    before = path.read_bytes()
+    with Store(path, read_only=True) as store:
+        _is_as_it_was(store)
+        assert store.facts() == {}
+    assert path.read_bytes() == before
+
+
+def test_an_older_file_is_brought_up_to_date_by_its_next_writer(tmp_path):
+    path = _old_file(tmp_path / "s")
+    for _ in range(2):
+        with Store(path) as store:
+            _is_as_it_was(store)
+    with Store(path) as store:
+        put(store, {"k": 99}, {"reason": "IndexError", "traceback": "..."}, status=FAILED)
+        store.note({"a": "b"})
+    with closing(sqlite3.connect(path)) as database:
+        names = [name for (name,) in database.execute("select name from sqlite_master order by 1")]
+        assert [name for name in names if not name.startswith("sqlite")] == ["cells", "facts"]
+        assert database.execute("pragma user_version").fetchone() == (2,)
+        assert database.execute("pragma integrity_check").fetchone() == ("ok",)
+
+
+def test_a_file_is_brought_up_to_date_as_a_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = _old_file(tmp_path / "s")
+    monkeypatch.setattr(store_file, "FACTS_TABLE", "no SQL")
+    with pytest.raises(InputError, match="must be a file of results: .*syntax error"):
+        Store(path)
+    monkeypatch.undo()
+    with closing(sqlite3.connect(path)) as database:
+        assert database.execute("pragma user_version").fetchone() == (1,)
+        assert database.execute("select count(*) from cells").fetchone() == (30,)
+    with Store(path) as store:
+        _is_as_it_was(store)
+
+
+def test_a_machine_without_locks_is_refused_in_one_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(store_file, "fcntl", None)
+    with pytest.raises(InputError, match="stores are supported on Linux and macOS only"):
+        Store(tmp_path / "s")
+    assert not list(tmp_path.iterdir())

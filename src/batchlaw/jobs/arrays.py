@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 def pack(array: NDArray[Any]) -> dict[str, Any]:
     """An array of numbers, truth values or text as type, shape and text."""
     if array.dtype.hasobject:
-        raise ValueError(f"an array of plain values is needed, got one of {array.dtype}")
+        raise TypeError(f"an array of plain values is needed, got one of {array.dtype}")
     text = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
     return {"dtype": array.dtype.str, "shape": list(array.shape), "base64": text}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from batchlaw._base.errors import InputError
 from batchlaw.jobs.workers import THREADS, Workers, one_blas_thread, starting_workers
 
 LOCAL = "local"
@@ -20,9 +21,9 @@ def dask_workers(address: str, count: int) -> Iterator[Workers]:
     """Workers of the scheduler at ``address``; "local" starts ``count`` processes here."""
     try:
         import dask
-        from distributed import Client, LocalCluster
+        from distributed import Client, KilledWorker, LocalCluster
     except ModuleNotFoundError:
-        raise ValueError("--dask must have Dask: install the extra, dask") from None
+        raise InputError("dask", "must have Dask", hint="install the extra, dask") from None
     settings = {
         "distributed.scheduler.allowed-failures": DEATHS,
         "distributed.worker.memory.terminate": False,
@@ -39,29 +40,41 @@ def dask_workers(address: str, count: int) -> Iterator[Workers]:
                 )
         with cluster as found, _client(Client, found, address) as client:
             client.register_plugin(_one_thread_plugin())
-            yield Workers(client.get_executor(pure=False), lambda: _threads(client))
+            pool = client.get_executor(pure=False)
+            yield Workers(pool, lambda: _threads(client), killed=(KilledWorker,))
 
 
 def _client(kind: Any, found: Any, address: str) -> Any:
-    from distributed.comm.addressing import get_address_host_port
-
+    if address != LOCAL:
+        _check_address(address)
     try:
-        if address != LOCAL:
-            if not address.startswith("tcp://"):
-                raise ValueError("it must be tcp://HOST:PORT or local")
-            # A client that was given no address leaves a thread that complains at the end.
-            get_address_host_port(address)
         client = kind(found, timeout=REACH, set_as_default=False)
     except (OSError, ValueError) as error:
-        raise ValueError(
-            f"--dask must be a scheduler's address, got {address!r}: {error}"
-        ) from None
+        raise _not_a_scheduler(address, str(error)) from None
     try:
         client.wait_for_workers(1, timeout=FIRST)
     except TimeoutError:
         client.close()
-        raise ValueError(f"{address} must have workers: none came in {FIRST:g} s") from None
+        raise InputError(
+            "dask", "must have workers", hint=f"none came in {FIRST:g} s", subject=address
+        ) from None
     return client
+
+
+def _check_address(address: str) -> None:
+    """A client that was given no address leaves a thread that complains at the end."""
+    from distributed.comm.addressing import get_address_host_port
+
+    if not address.startswith("tcp://"):
+        raise _not_a_scheduler(address, "it must be tcp://HOST:PORT or local")
+    try:
+        get_address_host_port(address)
+    except ValueError as error:
+        raise _not_a_scheduler(address, str(error)) from None
+
+
+def _not_a_scheduler(address: str, why: str) -> InputError:
+    return InputError("dask", "must be a scheduler's address", repr(address), hint=why)
 
 
 def _threads(client: Any) -> int:

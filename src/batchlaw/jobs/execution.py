@@ -5,15 +5,17 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import traceback
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
-from batchlaw.jobs.store import Cell, Outcome, Store, cell_key
+from batchlaw._base.errors import InputError
+from batchlaw.jobs.store import DONE, FAILED, REFUSED, Cell, Outcome, Store, cell_key
 from batchlaw.jobs.workers import Workers
 
 Compute = Callable[[Cell], dict[str, Any]]
@@ -34,17 +36,22 @@ class Tally:
     """What one run did."""
 
     done: int = 0
+    refused: int = 0
     failed: int = 0
     seconds: float = 0.0
 
+    @property
+    def computed(self) -> int:
+        return self.done + self.refused + self.failed
+
     def add(self, outcomes: Sequence[Outcome]) -> None:
-        bad = sum(outcome.failed for outcome in outcomes)
-        self.failed += bad
-        self.done += len(outcomes) - bad
-        self.seconds += sum(outcome.seconds for outcome in outcomes)
+        statuses = Counter(outcome.status for outcome in outcomes)
+        seconds = sum(outcome.seconds for outcome in outcomes)
+        self.join(Tally(statuses[DONE], statuses[REFUSED], statuses[FAILED], seconds))
 
     def join(self, other: Tally) -> None:
         self.done += other.done
+        self.refused += other.refused
         self.failed += other.failed
         self.seconds += other.seconds
 
@@ -56,7 +63,7 @@ def execute(
     workers: Workers,
     *,
     advance: Progress | None = None,
-    retry_failed: bool = False,
+    retry: Collection[str] = (),
     largest: int = LARGEST,
 ) -> Tally:
     """Compute the cells that the store does not have.
@@ -67,17 +74,18 @@ def execute(
     Parameters
     ----------
     compute
-        From a cell to its result; importable by name, so that any worker can call it. A
-        ValueError, RuntimeError, ArithmeticError or MemoryError is the cell's failure and is
-        stored.
+        From a cell to its result; importable by name, so that any worker can call it. An
+        InputError refuses the cell, any other error is a failure of the cell; both are stored.
     advance
         Called with the number of cells just stored.
+    retry
+        Statuses of stored cells that are computed again.
     largest
         Cells that one worker gets at a time, at most: 1 where some take much longer than others.
     """
     with _asked_to_stop() as stop:
         run = _Run(store, compute, workers, advance, largest, stop)
-        return run.all(store.missing(cells, retry_failed=retry_failed))
+        return run.all(store.missing(cells, retry=retry))
 
 
 @dataclass
@@ -158,10 +166,11 @@ class _Run:
         error = future.exception()
         if error is None:
             return future.result()
-        if type(error).__name__ != "KilledWorker":
+        if not isinstance(error, self.workers.killed):
             raise error
         if len(cells) == 1:
-            return [Outcome(cells[0], {"reason": f"its workers died: {error}"}, True, 0.0)]
+            failure = {"reason": f"its workers died: {error}", "traceback": _traceback(error)}
+            return [Outcome(cells[0], failure, FAILED, 0.0)]
         for cell in cells:
             self._submit([cell])
         return []
@@ -189,7 +198,7 @@ def _asked_to_stop() -> Iterator[threading.Event]:
 
 
 def compute_cells(compute: Compute, cells: Sequence[Cell]) -> list[Outcome]:
-    """One task, in a worker; a cell that fails is a result too, with its reason.
+    """One task, in a worker; a cell that is refused or fails is a result too, with its reason.
 
     The cells that there was time for: the first of them, and one at least.
     """
@@ -199,10 +208,22 @@ def compute_cells(compute: Compute, cells: Sequence[Cell]) -> list[Outcome]:
         start = time.perf_counter()
         if outcomes and start - begun > LONGEST:
             break
-        try:
-            result, failed = compute(cell), False
-        except (ArithmeticError, MemoryError, RuntimeError, ValueError) as error:
-            reason = " ".join(str(error).split()) or type(error).__name__
-            result, failed = {"reason": reason}, True
-        outcomes.append(Outcome(cell, result, failed, time.perf_counter() - start))
+        status, result = _computed(compute, cell)
+        outcomes.append(Outcome(cell, result, status, time.perf_counter() - start))
     return outcomes
+
+
+def _computed(compute: Compute, cell: Cell) -> tuple[str, dict[str, Any]]:
+    """A cell's status and its result, whatever goes wrong."""
+    try:
+        return DONE, compute(cell)
+    except InputError as error:
+        return REFUSED, {"reason": str(error)}
+    except Exception as error:
+        kind, message = type(error).__name__, " ".join(str(error).split())
+        reason = f"{kind}: {message}" if message else kind
+        return FAILED, {"reason": reason, "traceback": _traceback(error)}
+
+
+def _traceback(error: BaseException) -> str:
+    return "".join(traceback.format_exception(error))

@@ -1,4 +1,4 @@
-"""Results in one SQLite file: one row a cell, there for good once it is acknowledged.
+"""Results in one SQLite file: one row per cell, there for good once it is acknowledged.
 
 A cell is a flat mapping of names to numbers, texts or lists of them: all that its result
 depends on. Its key is a hash of that content and of the code's numerical version, so a second
@@ -7,52 +7,44 @@ run finds what the first one computed, and a change of the numerics finds nothin
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
-import os
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
-from urllib.parse import quote
+
+from batchlaw._base.errors import InputError
+from batchlaw.jobs.store_file import FACTS_TABLE, lock, open_reader, open_writer, refusal
 
 Cell = Mapping[str, Any]
 
 # Rises whenever a solver's or simulator's numbers change for the same cell.
 NUMERICS = 2
-SCHEMA = 1
-DONE, FAILED = "done", "failed"
-
-_TABLE = """
-create table cells (
-    key text primary key,
-    status text not null check (status in ('done', 'failed')),
-    cell text not null,
-    result text not null,
-    seconds real not null
-) without rowid
-"""
-_FACTS = "create table if not exists facts (name text primary key, value text not null)"
+# A result; a setting that can't be computed; a bug, or a machine that gave up.
+DONE, REFUSED, FAILED = "done", "refused", "failed"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a cell gave: its result, or {"reason": ...} where it failed."""
+    """What a cell gave.
+
+    ``result`` has its numbers where it is done, a ``reason`` where it was refused, and a
+    ``reason`` and a ``traceback`` where it failed.
+    """
 
     cell: Cell
     result: Mapping[str, Any]
-    failed: bool
+    status: str
     seconds: float
 
 
 @dataclass(frozen=True)
 class Stored:
-    """One row: a cell, whether it was done or failed, and its result or the reason."""
+    """One row: an outcome with the key of its cell."""
 
     key: str
     status: str
@@ -66,52 +58,31 @@ def cell_key(cell: Cell) -> str:
     try:
         text = json.dumps(dict(cell), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a cell must hold finite numbers, texts and lists: {error}") from None
+        raise InputError(
+            "cell", "must hold finite numbers, texts and lists", hint=str(error), subject="a cell"
+        ) from None
     return hashlib.sha256(f"{NUMERICS}\n{text}".encode()).hexdigest()
-
-
-@lru_cache(maxsize=1)
-def code_digest() -> str:
-    """Hash of the package's sources: a cell that holds it is computed anew by other code."""
-    return digest_of(Path(__file__).parent.parent)
-
-
-def digest_of(folder: Path) -> str:
-    """Hash of all Python files below a folder, with their names."""
-    total = hashlib.sha256()
-    for name in sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.py")):
-        content = hashlib.sha256((folder / name).read_bytes()).hexdigest()
-        total.update(f"{content} {name}\n".encode())
-    return total.hexdigest()
 
 
 class Store:
     """The file, open for one writer at a time; ``read_only`` for any number of readers.
 
-    A ``put`` is one transaction. When it returns its rows are on disk: a killed process
+    ``put_many`` is one transaction. When it returns its rows are on disk: a killed process
     loses nothing that was acknowledged, and leaves nothing half written.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         self.path = Path(path)
-        self._lock = None if read_only else _lock(self.path)
+        self._lock = None if read_only else lock(self.path)
         try:
-            self._database = _reader(self.path) if read_only else _writer(self.path)
-        except (sqlite3.Error, ValueError) as error:
+            self._database = open_reader(self.path) if read_only else open_writer(self.path)
+        except BaseException as error:
             self._release()
-            if isinstance(error, ValueError):
+            if not isinstance(error, sqlite3.Error):
                 raise
             if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
                 raise OSError(f"{self.path} can't take more results: {error}") from None
-            raise ValueError(f"{self.path} must be a file of results: {error}") from None
-
-    def put(self, cell: Cell, result: Mapping[str, Any], seconds: float) -> None:
-        """Store a result; the row is on disk when this returns."""
-        self.put_many([Outcome(cell, result, False, seconds)])
-
-    def put_failure(self, cell: Cell, reason: str, seconds: float) -> None:
-        """Store that a cell failed, and why."""
-        self.put_many([Outcome(cell, {"reason": reason}, True, seconds)])
+            raise refusal(self.path, "must be a file of results", hint=str(error)) from None
 
     def put_many(self, outcomes: Iterable[Outcome]) -> None:
         """Store all of them or none, at the price of one."""
@@ -134,15 +105,15 @@ class Store:
             row = found.fetchone()
         return None if row is None else _stored(row)
 
-    def missing(self, cells: Iterable[Cell], *, retry_failed: bool = False) -> Iterator[Cell]:
-        """Cells without a row, in order, as they are asked for."""
+    def missing(self, cells: Iterable[Cell], *, retry: Collection[str] = ()) -> Iterator[Cell]:
+        """Cells without a row, or of a status to ``retry``, in order, as they are asked for."""
         for cell in cells:
-            found = self.status(cell)
-            if found is None or (retry_failed and found == FAILED):
+            status = self.status(cell)
+            if status is None or status in retry:
                 yield cell
 
     def status(self, cell: Cell) -> str | None:
-        """ "done", "failed", or None where there is no row."""
+        """ "done", "refused", "failed", or None where there is no row."""
         key = cell_key(cell)
         with self._reading():
             found = self._database.execute("select status from cells where key = ?", (key,))
@@ -152,7 +123,7 @@ class Store:
     def note(self, facts: Mapping[str, str]) -> None:
         """Keep what the results as a whole come from."""
         try:
-            self._database.execute(_FACTS)
+            self._database.execute(FACTS_TABLE)
             for pair in facts.items():
                 self._database.execute("insert or replace into facts values (?, ?)", pair)
         except sqlite3.Error as error:
@@ -173,14 +144,24 @@ class Store:
             found = self._database.execute(query)
             return {status: (rows, seconds) for status, rows, seconds in found}
 
-    def reasons(self) -> Iterator[tuple[str, int]]:
-        """Why cells failed and how many of them, the commonest first."""
+    def reasons(self, status: str) -> Iterator[tuple[str, int]]:
+        """Why cells were refused or failed and how many of them, the commonest first."""
         query = (
             "select json_extract(result, '$.reason') as reason, count(*) from cells "
-            f"where status = '{FAILED}' group by reason order by count(*) desc, reason"
+            "where status = ? group by reason order by count(*) desc, reason"
         )
         with self._reading():
-            yield from self._database.execute(query)
+            yield from self._database.execute(query, (status,))
+
+    def first_failure(self, reason: str) -> Stored | None:
+        """A cell that failed for this reason."""
+        query = (
+            f"select * from cells where status = '{FAILED}' "
+            "and json_extract(result, '$.reason') = ? order by key limit 1"
+        )
+        with self._reading():
+            row = self._database.execute(query, (reason,)).fetchone()
+        return None if row is None else _stored(row)
 
     def rows(self) -> Iterator[Stored]:
         """All rows by key: the same order however they were computed."""
@@ -226,85 +207,11 @@ def _row(outcome: Outcome) -> tuple[str, str, str, str, float]:
     try:
         result = json.dumps(dict(outcome.result), allow_nan=True)
     except (TypeError, ValueError) as error:
-        raise ValueError(f"a result must hold numbers, texts and lists: {error}") from None
-    status = FAILED if outcome.failed else DONE
-    return cell_key(outcome.cell), status, cell, result, outcome.seconds
+        # A bug in what computes it, not bad input.
+        raise TypeError(f"a result must hold numbers, texts and lists: {error}") from None
+    return cell_key(outcome.cell), outcome.status, cell, result, outcome.seconds
 
 
 def _stored(row: tuple[str, str, str, str, float]) -> Stored:
     key, status, cell, result, seconds = row
     return Stored(key, status, json.loads(cell), json.loads(result), seconds)
-
-
-def _lock(path: Path) -> Any:
-    """The right to write: held by the open file, so a killed holder gives it up."""
-    if path.is_dir():
-        raise ValueError(f"{path} must be a file, it is a directory")
-    path = path.resolve()  # two names of one file have one lock
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.with_name(path.name + ".lock").open("w")
-    except OSError as error:
-        raise ValueError(f"{path} must be writable: {error.strerror}") from None
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        file.close()
-        raise ValueError(f"{path} must have one writer: another run is using it") from None
-    return file
-
-
-def _writer(path: Path) -> sqlite3.Connection:
-    # Autocommit: a row is a transaction. The log is synced at every one of them.
-    database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-    try:
-        # A file of another kind is left as it is: nothing is set before this.
-        new = _layout(database, path, new=True) == 0
-        database.execute("pragma journal_mode = wal")
-        database.execute("pragma synchronous = full")
-        if new:
-            # Both or neither: a table without its version would be somebody else's.
-            database.execute("begin")
-            database.execute(_TABLE)
-            database.execute(_FACTS)
-            database.execute(f"pragma user_version = {SCHEMA}")
-            database.execute("commit")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _reader(path: Path) -> sqlite3.Connection:
-    if not path.exists():
-        raise ValueError(f"{path} must exist to be read")
-    # As a URI; a plain path may hold what there begins a query.
-    address = f"file://{quote(str(path.absolute()))}?mode=ro"
-    log = path.with_name(path.name + "-wal")
-    if not os.access(path.parent, os.W_OK):
-        if not log.exists():
-            # Without a log nobody writes, and there is no place for a reader's own lock.
-            address += "&immutable=1"
-        elif not path.with_name(path.name + "-shm").exists():
-            raise ValueError(
-                f"{path} must be in a writable directory to be read: a killed run left its log, "
-                f"{log.name}; copy both"
-            )
-    database = sqlite3.connect(address, uri=True, isolation_level=None)
-    try:
-        _layout(database, path)
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
-def _layout(database: sqlite3.Connection, path: Path, *, new: bool = False) -> int:
-    """Version of the table, 0 for an empty file where it may be ``new``; all else is refused."""
-    found = int(database.execute("pragma user_version").fetchone()[0])
-    if new and found == 0:
-        if database.execute("select count(*) from sqlite_master").fetchone()[0]:
-            raise ValueError(f"{path} must be a file of results, it is another database")
-    elif found != SCHEMA:
-        raise ValueError(f"{path} must have layout {SCHEMA} of results, got {found}")
-    return found

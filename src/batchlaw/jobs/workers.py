@@ -21,10 +21,14 @@ THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_
 
 @dataclass(frozen=True)
 class Workers:
-    """An executor, and how many cells it computes at a time (which may change)."""
+    """An executor, and how many cells it computes at a time (which may change).
+
+    ``killed`` are the exceptions that say that a task took its worker down.
+    """
 
     pool: Executor
     capacity: Callable[[], int]
+    killed: tuple[type[BaseException], ...] = ()
 
 
 @contextmanager

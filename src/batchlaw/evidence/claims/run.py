@@ -10,11 +10,12 @@ from batchlaw.evidence.claims.check_settings import CheckSize
 from batchlaw.evidence.claims.claim import CONTRADICTED, Check, Claim, Judgement, NoLaw
 from batchlaw.evidence.claims.registry import FAMILIES, all_claims
 from batchlaw.evidence.claims.serialize import from_plain, to_plain
+from batchlaw.jobs.code_digest import code_digest
 from batchlaw.jobs.execution import execute
-from batchlaw.jobs.store import FAILED, Cell, Store, code_digest
+from batchlaw.jobs.store import DONE, FAILED, REFUSED, Cell, Store
 from batchlaw.jobs.workers import Workers
 
-# Rises when the same cell would mean another task.
+# Rises when the same cell would mean another task, or be stored in another form.
 VERSION = 2
 
 
@@ -53,9 +54,10 @@ def run(
     Also gives the seconds of one core that the tasks took, now or before. A task that failed is
     tried again by the next run; OSError says that there is one.
     """
-    execute(store, cells, run_task, workers, advance=advance, retry_failed=True, largest=1)
+    retry = (REFUSED, FAILED)
+    execute(store, cells, run_task, workers, advance=advance, retry=retry, largest=1)
     stored = [row for row in map(store.get, cells) if row is not None]
-    if failed := [row for row in stored if row.status == FAILED]:
+    if failed := [row for row in stored if row.status != DONE]:
         first = failed[0]
         raise OSError(
             f"{len(failed)} of {len(cells)} tasks failed and are tried again by the next run; "
@@ -71,9 +73,9 @@ def run(
 
 def task_cells(size: CheckSize, claims: Mapping[str, Claim]) -> list[Cell]:
     """A cell for each task that measures one of the claims, with all that its checks depend on."""
-    fixed = {"verify": VERSION, "code": code_digest(), **asdict(size)}
+    fixed = {"verify": VERSION, **asdict(size)}
     return [
-        {**fixed, "family": family, "task": task.name}
+        {**fixed, "code": code_digest(tasks.__module__), "family": family, "task": task.name}
         for family, tasks in FAMILIES.items()
         for task in tasks(size)
         if any(claim.id in claims for claim in task.claims)

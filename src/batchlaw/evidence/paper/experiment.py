@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
-from batchlaw.jobs.store import Cell, code_digest
+from batchlaw.jobs.code_digest import code_digest
 from batchlaw.jobs.workers import one_blas_thread
 from batchlaw.model.problem import Problem
+
+if TYPE_CHECKING:
+    from batchlaw.jobs.store import Cell
 
 # Rises when the same cell would mean other numbers.
 VERSION = 1
@@ -114,10 +118,10 @@ class Experiment:
         return _instance(*(getattr(self, name) for name in INSTANCE))
 
 
-def instance_cell(experiment: Experiment) -> dict[str, object]:
-    """What every cell of the paper's sweeps holds."""
+def instance_cell(experiment: Experiment, module: str) -> dict[str, object]:
+    """What every cell of the paper's sweeps holds; ``module`` is the one that computes it."""
     numbers = {name: getattr(experiment, name) for name in (*INSTANCE, "gamma")}
-    return {"paper": VERSION, "code": code_digest(), **numbers}
+    return {"paper": VERSION, "code": code_digest(module), **numbers}
 
 
 def cell_instance(cell: Cell) -> Problem:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from batchlaw.batches.effective import effective_fluctuation, fluctuation_factor
 from batchlaw.evidence.paper.experiment import Experiment, cell_instance, instance_cell
 from batchlaw.evidence.paper.sweep import Collapse, Sweep
 from batchlaw.jobs.arrays import pack, unpack
-from batchlaw.jobs.store import Cell
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 from batchlaw.risk.simulate import leave_one_out, multi_pass_terms, refuse_divergence
+
+if TYPE_CHECKING:
+    from batchlaw.jobs.store import Cell
 
 NAME = "multi-pass"
 # Repetitions of a cell: about a second at the paper's size.
@@ -68,7 +70,7 @@ def cells(experiment: Experiment) -> list[Cell]:
 
     Not one a budget: the schedules of a repetition draw their batches in turn from one stream.
     """
-    fixed = instance_cell(experiment) | {
+    fixed = instance_cell(experiment, __name__) | {
         "sweep": NAME,
         "n": experiment.n,
         "l": experiment.l,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -12,10 +12,12 @@ from batchlaw.batches.effective import effective_batch
 from batchlaw.evidence.paper.experiment import Experiment, cell_instance, instance_cell
 from batchlaw.evidence.paper.sweep import Collapse, Sweep
 from batchlaw.jobs.arrays import pack, unpack
-from batchlaw.jobs.store import Cell
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.simulate import simulate_one_pass
+
+if TYPE_CHECKING:
+    from batchlaw.jobs.store import Cell
 
 NAME = "one-pass"
 
@@ -55,7 +57,11 @@ def build(experiment: Experiment, problem: Problem) -> Sweep:
 
 def cells(experiment: Experiment) -> list[Cell]:
     """One a budget: a schedule's numbers do not depend on the others."""
-    fixed = instance_cell(experiment) | {"sweep": NAME, "t": experiment.t, "reps": experiment.reps}
+    fixed = instance_cell(experiment, __name__) | {
+        "sweep": NAME,
+        "t": experiment.t,
+        "reps": experiment.reps,
+    }
     return [{**fixed, "budget": budget} for budget in experiment.one_pass_budgets]
 
 

@@ -23,7 +23,7 @@ from batchlaw.evidence.paper.profile import Profile, profile
 from batchlaw.evidence.paper.reported import Figure, figures
 from batchlaw.evidence.paper.sweep import Sweep
 from batchlaw.jobs.execution import execute
-from batchlaw.jobs.store import FAILED, Cell, Store
+from batchlaw.jobs.store import DONE, FAILED, REFUSED, Cell, Store
 from batchlaw.jobs.workers import Workers
 from batchlaw.model.problem import Problem
 from batchlaw.plots.common import save
@@ -85,7 +85,8 @@ def run(
 ) -> Results:
     """Measure what the store does not have, and put all together; writes no other file."""
     experiment, problem, cells = prepared.experiment, prepared.problem, prepared.cells
-    execute(store, cells, run_cell, workers, advance=advance, retry_failed=True, largest=1)
+    retry = (REFUSED, FAILED)
+    execute(store, cells, run_cell, workers, advance=advance, retry=retry, largest=1)
     found = {name: _results(store, cells, name) for name in COMPUTE}
     one_pass = one_pass_sweep.collect(problem, prepared.one_pass, found[one_pass_sweep.NAME])
     multi_pass = multi_pass_sweep.collect(
@@ -101,7 +102,7 @@ def _results(store: Store, cells: Sequence[Cell], sweep: str) -> list[dict[str, 
     """Of one sweep, in order; OSError where a cell failed, which the next run tries again."""
     ours = [cell for cell in cells if cell["sweep"] == sweep]
     stored = [row for row in map(store.get, ours) if row is not None]
-    if failed := [row for row in stored if row.status == FAILED]:
+    if failed := [row for row in stored if row.status != DONE]:
         raise OSError(
             f"{len(failed)} of {len(ours)} cells of the {sweep} sweep failed: "
             f"{failed[0].result['reason']}"

@@ -78,7 +78,7 @@ def usable_pilot(group: Group, peak: float, store: Store) -> dict[str, Any] | No
 
 
 def run_cell(cell: Cell) -> dict[str, Any]:
-    """The result of a cell, from the cell alone; ArithmeticError where the run diverges."""
+    """The result of a cell, from the cell alone; Unstable where the run diverges."""
     name, optimizer, seed = cell["task"], cell["optimizer"], cell["seed"]
     rates = RATES[cell["rates"]](cell["steps"], cell["peak"])
     batches = np.array(cell["batches"], dtype=np.int64)

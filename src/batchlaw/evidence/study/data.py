@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import InputError
 
 SETS = ("digits", "diabetes", "breast_cancer", "wine")
 RANDOM_FEATURES = 128
@@ -75,8 +76,11 @@ def _bundled(name: str) -> tuple[FloatArray, FloatArray]:
     try:
         from sklearn import datasets
     except ModuleNotFoundError:
-        raise ValueError(
-            "batchlaw study must have scikit-learn: install batchlaw with its extra, study"
+        raise InputError(
+            "task",
+            "must have scikit-learn",
+            hint="install batchlaw with its extra, study",
+            subject="batchlaw study",
         ) from None
     found: Any = getattr(datasets, f"load_{name}")(return_X_y=True)
     return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)

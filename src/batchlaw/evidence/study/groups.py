@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError, arg
 from batchlaw.evidence.study.schedules import RATES, SCHEDULES
 
 OPTIMIZERS = ("sgd", "momentum", "adamw")
@@ -126,7 +127,12 @@ def chosen(
         if (not tasks or group.task in tasks) and (not optimizers or group.optimizer in optimizers)
     ]
     if not kept:
-        raise ValueError("task and optimizer must leave something to run, got none at this size")
+        raise InputError(
+            "task",
+            "must leave something to run",
+            "none at this size",
+            subject=f"{arg('task')} and {arg('optimizer')}",
+        )
     return kept
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.evidence.study.data import python_sources
@@ -55,7 +56,7 @@ def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
     )
     kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
     if not kept:
-        raise ValueError(f"hours must be enough for one comparison, got {asked['hours']:g}")
+        raise InputError("hours", "must be enough for one comparison", f"{asked['hours']:g}")
     return StudyPlan(asked, kept, [cost.group.name for cost in dropped], _versions())
 
 
@@ -74,7 +75,11 @@ def read_plan(folder: Path) -> StudyPlan | None:
         kept = [Cost(_group(cost["group"]), cost["seconds_per_step"]) for cost in found["kept"]]
         return StudyPlan(found["asked"], kept, found["dropped"], found["versions"])
     except (ValueError, KeyError, TypeError):
-        raise ValueError(f"{path} must be the plan of a study; remove it to start anew") from None
+        raise InputError(
+            "output_dir",
+            "must be the plan of a study; remove it to start anew",
+            subject=str(path),
+        ) from None
 
 
 def _group(fields: dict[str, Any]) -> Group:

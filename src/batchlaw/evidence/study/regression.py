@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import Unstable
 from batchlaw.evidence.study.data import Population
 from batchlaw.evidence.study.schedules import BETA2, MOMENTUM, WEIGHT_DECAY
 from batchlaw.influences.adaptive import ModelSpectrum
@@ -18,10 +19,6 @@ from batchlaw.risk.multi_pass import multi_pass_risk
 EPSILON = 1e-8
 # A loss so many times that of predicting nothing is a run that diverged.
 DIVERGED = 1e3
-
-
-class DivergedError(ArithmeticError):
-    """A run whose loss is not finite, or far above where it started."""
 
 
 class Optimizer:
@@ -87,7 +84,7 @@ def measure(population: Population, weights: FloatArray) -> dict[str, float]:
     floor = 0.5 * population.residual_variance
     loss = floor + 0.5 * float(np.einsum("ri,ij,rj->", error, sigma, error)) / error.shape[0]
     if not loss < DIVERGED:
-        raise DivergedError(f"diverged: final loss {loss:.3g}")
+        raise Unstable("rates", f"diverged: final loss {loss:.3g}", subject="the run")
     apart = error - error.mean(axis=0)
     noise = 0.5 * float(np.einsum("ri,ij,rj->", apart, sigma, apart)) / (error.shape[0] - 1)
     return {"validation": loss, "training": loss, "noise": noise}
@@ -147,6 +144,6 @@ def exact_noise(population: Population, rates: FloatArray, batches: IntArray) ->
     dataset = (population.features @ basis, population.labels)
     try:
         risk = multi_pass_risk(problem, rates, batches, dataset=dataset, replacement=True)
-    except ValueError:
+    except Unstable:
         return math.inf
     return 0.5 * float(risk.fluctuation)

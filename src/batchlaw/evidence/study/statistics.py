@@ -20,7 +20,7 @@ from batchlaw.evidence.study.schedules import (
     noise_influence,
     spectrum_of,
 )
-from batchlaw.jobs.store import Store, Stored
+from batchlaw.jobs.store import FAILED, REFUSED, Store, Stored
 
 LEVEL = 0.95
 # A prediction fails where it is outside the interval, and by more than this.
@@ -58,12 +58,12 @@ class Compared:
     at_edge
         Whether the tuned peak is at an end of the grid, so that a better one may lie outside.
     loss, tuned_loss
-        Mean validation loss at each (see ``tuned_losses``); infinite where a run failed.
+        Mean validation loss at each (see ``tuned_losses``); infinite where a run diverged.
     difference, tuned_difference
         To constant at its best rate, and to constant tuned in the same way; paired by seed.
     measured, predicted, exact
         Noise over constant's at the common peak: from runs, from influence, and exactly.
-    failed
+    diverged
         Runs of this schedule without a result, over all peaks.
     """
 
@@ -78,7 +78,7 @@ class Compared:
     measured: Interval
     predicted: float
     exact: float
-    failed: int
+    diverged: int
 
     @property
     def prediction_fails(self) -> bool:
@@ -91,13 +91,14 @@ Runs = dict[str, dict[float, dict[int, Stored]]]
 
 
 def runs_of(group: Group, rows: Sequence[Stored]) -> Runs:
-    """The rows of a group."""
+    """The rows of a group, but for runs that failed: a bug says nothing about a schedule."""
     names = ("task", "optimizer", "rates", "steps", "mean_batch", "repetitions")
     found: Runs = {}
     for row in rows:
         cell = row.cell
         mine = all(cell.get(name) == getattr(group, name) for name in names)
-        if mine and cell["schedule"] != PILOT and cell["peak"] in group.peaks:
+        usable = mine and row.status != FAILED
+        if usable and cell["schedule"] != PILOT and cell["peak"] in group.peaks:
             found.setdefault(cell["schedule"], {}).setdefault(cell["peak"], {})[cell["seed"]] = row
     return found
 
@@ -133,7 +134,7 @@ def _compared(
         measured=noise_ratio(here, constant, runs.get(REFERENCE, {}).get(common, {})),
         predicted=_predicted(here, constant, kappa),
         exact=_exact(here, constant),
-        failed=sum(row.status != "done" for at in runs[name].values() for row in at.values()),
+        diverged=sum(row.status == REFUSED for at in runs[name].values() for row in at.values()),
     )
 
 
@@ -163,7 +164,7 @@ def versus(group: Group, rows: Sequence[Stored], ours: str, theirs: str) -> Inte
 
 
 def losses(rows: Mapping[int, Stored], key: str = "validation") -> dict[int, float]:
-    """By seed; infinite where the run failed."""
+    """By seed; infinite where the run diverged."""
     return {seed: float(row.result.get(key, math.inf)) for seed, row in rows.items()}
 
 
@@ -179,7 +180,7 @@ def best_peak(peaks: Mapping[float, Mapping[int, Stored]]) -> float:
 def tuned_losses(peaks: Mapping[float, Mapping[int, Stored]]) -> dict[int, float]:
     """By seed, at the rate that the other seeds find best: choosing does not flatter the loss.
 
-    A rate at which a run failed is chosen only where there is no other.
+    A rate at which a run diverged is chosen only where there is no other.
     """
     table = {peak: losses(rows) for peak, rows in peaks.items()}
     sound = {peak: of for peak, of in table.items() if math.isfinite(mean(of))} or table

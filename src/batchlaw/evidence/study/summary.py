@@ -14,7 +14,7 @@ from batchlaw.evidence.study.plan import StudyPlan
 from batchlaw.evidence.study.schedules import CONSTANT, ORACLE, RATE, SCHEDULES, STAGES
 from batchlaw.evidence.study.statistics import Compared, Interval, compare, ratios_by_rate, versus
 from batchlaw.evidence.sweep.timing import described
-from batchlaw.jobs.store import DONE, Store, Stored
+from batchlaw.jobs.store import FAILED, REFUSED, Store, Stored
 from batchlaw.plots.common import save
 
 if TYPE_CHECKING:
@@ -67,17 +67,19 @@ def markdown(
         lines += ["", f"![{name.removesuffix('.png')}]({name})"]
     for group, compared in found:
         lines += ["", f"## {group.name}", "", _sizes(group), "", *group_table(compared)]
-    lines += ["", "## Runs that failed", "", *_failed(rows)]
+    lines += ["", "## Runs that diverged", "", *_without_result(rows, REFUSED)]
+    if any(row.status == FAILED for row in rows):
+        lines += ["", "## Runs that failed, left out above", "", *_without_result(rows, FAILED)]
     lines += ["", "## What was left out", "", *_left_out(plan)]
     return "\n".join(lines) + "\n"
 
 
 def _facts(plan: StudyPlan, rows: Sequence[Stored]) -> str:
-    failed = sum(row.status != DONE for row in rows)
+    diverged = sum(row.status == REFUSED for row in rows)
     spent = described(sum(row.seconds for row in rows))
     versions = ", ".join(f"{name} {value}" for name, value in plan.versions.items())
     return (
-        f"{len(rows)} runs and pilots of {plan.cells} planned, {failed} of them failed; "
+        f"{len(rows)} runs and pilots of {plan.cells} planned, {diverged} of them diverged; "
         f"{spent} of one core. {versions} (the text is a hash: it changes with Python's version)."
     )
 
@@ -192,7 +194,7 @@ def group_table(compared: Sequence[Compared]) -> list[str]:
         "noise ratio",
         "predicted",
         "exact",
-        "failed",
+        "diverged",
     )
     lines = [
         (
@@ -205,18 +207,18 @@ def group_table(compared: Sequence[Compared]) -> list[str]:
             _span(each.measured),
             _number(each.predicted),
             _number(each.exact),
-            str(each.failed),
+            str(each.diverged),
         )
         for each in compared
     ]
     return _table(header, lines)
 
 
-def _failed(rows: Sequence[Stored]) -> list[str]:
+def _without_result(rows: Sequence[Stored], status: str) -> list[str]:
     """How many in each group, with the first reason."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
-        if row.status != DONE:
+        if row.status == status:
             cell = row.cell
             name = f"{cell['task']}, {cell['optimizer']}, {cell['rates']}, peak {cell['peak']:g}"
             reasons.setdefault(f"{name}, {cell['schedule']}", []).append(row.result["reason"])

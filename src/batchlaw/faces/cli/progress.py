@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from batchlaw.jobs.store import Cell, Store
+from batchlaw.jobs.store import FAILED, REFUSED, Cell, Store
 
 # Seconds between lines where there is no terminal.
 EVERY = 30.0
@@ -77,7 +77,7 @@ def _lines(name: str, total: int) -> Callable[[int], None]:
 
 def left_to_do(store: Store, cells: Sequence[Cell], name: str) -> int:
     """How many have no result yet; says so where some have one."""
-    todo = sum(1 for _ in store.missing(cells, retry_failed=True))
+    todo = sum(1 for _ in store.missing(cells, retry=(REFUSED, FAILED)))
     if todo < len(cells):
         print(
             f"{len(cells) - todo} of {len(cells)} {name} are stored; "

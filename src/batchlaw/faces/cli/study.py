@@ -10,16 +10,17 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from batchlaw._base import checks
+from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
+from batchlaw._base.machine import cores
 from batchlaw.evidence.study.cells import group_cells, pilot_cells, run_cell
 from batchlaw.evidence.study.plan import StudyPlan, make_plan, read_plan, write_plan
 from batchlaw.evidence.study.summary import write
 from batchlaw.faces.cli.inputs import Flag, Whole
 from batchlaw.faces.cli.progress import progress_bars
-from batchlaw.jobs.execution import execute
-from batchlaw.jobs.store import Store
+from batchlaw.jobs.execution import Tally, execute
+from batchlaw.jobs.store import FAILED, Store
 from batchlaw.jobs.workers import Workers, worker_processes
-from batchlaw.risk.simulate import cores
 
 STORE = "study.sqlite"
 Names = Annotated[list[str] | None, Parameter(negative=())]
@@ -39,7 +40,8 @@ def study(
     """Compare batch schedules in training, at equal updates and equal samples.
 
     Writes study.sqlite (every run), results.csv, summary.md and its figures. A study that was
-    stopped continues where it was: run the same command again.
+    stopped continues where it was: run the same command again. The exit code is 1 where a run
+    failed for another reason than that it diverged; it is left out, and tried again.
 
     Parameters
     ----------
@@ -75,16 +77,19 @@ def study(
             if estimate:
                 return 0
             with progress_bars(plain=True) as stage:
-                _run(plan, store, processes, stage)
+                tally = _run(plan, store, processes, stage)
         written = write(plan, store, output)
+        reasons = list(store.reasons(FAILED)) if tally.failed else []
     print(f"{len(written)} files in {output_dir}; summary: {output_dir / 'summary.md'}")
-    return 0
+    for reason, runs in reasons:
+        _say(f"{runs} runs failed, and are tried again by the next study: {reason}")
+    return 1 if reasons else 0
 
 
 def _summary(folder: Path) -> int:
     plan = read_plan(folder)
     if plan is None:
-        raise ValueError(f"{folder} must hold a study to summarise")
+        raise InputError("output_dir", "must hold a study to summarise", subject=str(folder))
     with Store(folder / STORE, read_only=True) as store:
         written = write(plan, store, OutputDirectory(folder))
     print(f"{len(written)} files in {folder}; summary: {folder / 'summary.md'}")
@@ -103,15 +108,18 @@ def _planned(asked: dict[str, Any], output: OutputDirectory, workers: Workers) -
     return plan
 
 
-def _run(plan: StudyPlan, store: Store, workers: Workers, stage: Any) -> None:
+def _run(plan: StudyPlan, store: Store, workers: Workers, stage: Any) -> Tally:
+    """Pilots, then the runs. One that diverged does so again; one that failed may not."""
+    retry = (FAILED,)
     pilots = pilot_cells(plan.groups)
-    todo = sum(1 for _ in store.missing(pilots))
+    todo = sum(1 for _ in store.missing(pilots, retry=retry))
     advance = stage("pilots", todo) if stage else None
-    execute(store, pilots, run_cell, workers, advance=advance)
+    tally = execute(store, pilots, run_cell, workers, advance=advance, retry=retry)
     cells = [cell for group in plan.groups for cell in group_cells(group, store)]
-    todo = sum(1 for _ in store.missing(cells))
+    todo = sum(1 for _ in store.missing(cells, retry=retry))
     advance = stage("runs", todo) if stage else None
-    execute(store, cells, run_cell, workers, advance=advance)
+    tally.join(execute(store, cells, run_cell, workers, advance=advance, retry=retry))
+    return tally
 
 
 def _say(text: str) -> None:
@@ -121,4 +129,9 @@ def _say(text: str) -> None:
 def _refuse_missing_extras() -> None:
     for module in ("torch", "sklearn"):
         if find_spec(module) is None:
-            raise ValueError("study must have PyTorch and scikit-learn: install the extra, study")
+            raise InputError(
+                "task",
+                "must have PyTorch and scikit-learn",
+                hint="install the extra, study",
+                subject="study",
+            )
