@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw.batches.allocation import effective_batch, effective_fluctuation
+from batchlaw.batches.effective import effective_batch, effective_fluctuation
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk

@@ -10,7 +10,7 @@ from torch import nn
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import Unstable
-from batchlaw.influences.adaptive import ModelSpectrum
+from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.torch_support.plan_rates import PlanRates
 from batchlaw.torch_support.plan_sampler import PlanSampler
 from batchlaw.torch_support.small_models import Pair, TrainingTask

@@ -12,7 +12,7 @@ from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import Unstable
 from batchlaw.evidence.study.data import Population
 from batchlaw.evidence.study.schedules import BETA2, MOMENTUM, WEIGHT_DECAY
-from batchlaw.influences.adaptive import ModelSpectrum
+from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 

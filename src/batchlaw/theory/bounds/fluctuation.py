@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.runs import Dataset, check_dataset

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw.batches.allocation import effective_batch
+from batchlaw.batches.effective import effective_batch
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
