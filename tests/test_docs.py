@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from dask.distributed import SSHCluster
 
-from batchlaw.evidence.claims.run import FAMILIES
+from batchlaw.evidence.claims.registry import FAMILIES, all_claims
 from batchlaw.faces.cli import app, main
 from pages import PAGES, inline_commands, inline_options, parts
 from paths import DOCS, EXAMPLES, ROOT, TESTS, file_of
@@ -39,9 +39,9 @@ def build():
 
 def _theory_rows():
     lines = (DOCS / "theory.md").read_text().splitlines()
-    return [
-        re.findall(r"`([^`]+)`", line) for line in lines if line.startswith("|") and "::" in line
-    ]
+    rows = [line for line in lines if line.startswith("|") and "::" in line]
+    # The row of a claim begins with its id.
+    return [re.findall(r"`([^`]+)`", row)[-2:] for row in rows]
 
 
 @pytest.mark.parametrize(("function", "test"), _theory_rows())
@@ -58,6 +58,15 @@ def test_every_row_of_the_theory_table_names_a_function_and_a_test(function, tes
     assert callable(found)
     file, name = test.split("::")
     assert f"def {name}(" in file_of(file).read_text()
+
+
+def test_every_claim_has_one_row_in_the_pages_and_every_row_is_a_claim():
+    pages = [(DOCS / f"{name}.md").read_text() for name in ("theory", "outside", "literature")]
+    rows = re.findall(r"^\| `([a-z-]+/[a-z0-9-]+)` \| (.*?) \|", "\n".join(pages), re.MULTILINE)
+    claims = all_claims()
+    assert sorted(id_ for id_, _ in rows) == sorted(claims)
+    for id_, statement in rows:
+        assert statement.startswith(claims[id_].sentence), id_
 
 
 @each_document
@@ -105,6 +114,8 @@ def test_every_command_line_of_a_page_is_understood(document):
             app.parse_args(words[1:], print_error=False, exit_on_error=False)
             if "--family" in words:
                 assert words[words.index("--family") + 1] in FAMILIES
+            if "--claim" in words:
+                assert words[words.index("--claim") + 1] in all_claims()
         elif words[1] == "experiments/experiments_dynamic.py":
             app.parse_args(["reproduce", *words[2:]], print_error=False, exit_on_error=False)
         else:
