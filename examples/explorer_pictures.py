@@ -2,7 +2,7 @@
 
     .venv/bin/python examples/explorer_pictures.py results/explorer
 
-writes one PNG a state; it needs Chromium and the extras explore and test. The picture of the
+writes one PNG per state; it needs Chromium and the extras explore and test. The picture of the
 documentation is docs/figures/explorer.png, made by
 
     .venv/bin/python examples/explorer_pictures.py docs/figures --only explorer
@@ -55,6 +55,10 @@ def opened(page: Page) -> None:
         group.evaluate("node => { node.open = true; }")
 
 
+def words(page: Page) -> None:
+    page.click("#words summary")
+
+
 def nothing(page: Page) -> None:
     pass
 
@@ -64,7 +68,19 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
     "start": ("", DESKTOP, "light", nothing),
     "dark": (f"#{DRAWN}", DESKTOP, "dark", check),
     "multi_pass": ("#procedure=multi-pass&steps=512&budget=4096", DESKTOP, "light", check),
-    "momentum": ("#momentum=0.9&peak=0.01&momentum_form=pytorch", DESKTOP, "light", nothing),
+    "reshuffled": (f"#procedure=reshuffled&budget=2048&{DRAWN}", DESKTOP, "light", nothing),
+    "simple": (
+        "#procedure=multi-pass&method=simple&samples=4000&rates=step",
+        DESKTOP,
+        "dark",
+        nothing,
+    ),
+    "momentum": (
+        "#momentum=0.9&peak=0.01&pytorch=true&average=tail:0.5&rates=polynomial",
+        DESKTOP,
+        "light",
+        nothing,
+    ),
     "long": ("#steps=100000&budget=800000&stages=8&along-part=total", DESKTOP, "light", nothing),
     "limits": ("#max_batch=10&min_batch=4&multiple_of=2&stages=2", DESKTOP, "dark", nothing),
     "spectrum": (
@@ -73,12 +89,14 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
         "light",
         nothing,
     ),
-    "misled": ("#momentum=0.9&peak=1&momentum_form=pytorch-nesterov", DESKTOP, "dark", nothing),
+    "misled": ("#momentum=0.9&peak=1&pytorch=true&nesterov=true", DESKTOP, "dark", nothing),
     "check": ("#steps=500&budget=8000", DESKTOP, "light", check_begun),
     "refused": ("", DESKTOP, "dark", bad),
+    "words": ("", DESKTOP, "light", words),
     "keyboard": ("", DESKTOP, "light", focus),
     "phone": ("", PHONE, "light", opened),
     "phone_dark": (f"#procedure=multi-pass&steps=512&budget=4096&{DRAWN}", PHONE, "dark", nothing),
+    "phone_reshuffled": (f"#procedure=reshuffled&{DRAWN}", PHONE, "light", opened),
     "tablet": (f"#{DRAWN}", (820, 1100), "light", nothing),
 }
 

@@ -141,11 +141,8 @@ def predict(task: Task, name: str, rates: np.ndarray) -> tuple[np.ndarray, str]:
     if name == "Adam":
         kappa = adam_influence(spectrum, rates, beta1=MOMENTUM)
     else:
-        nodes = spectrum.nodes()
-        momentum = MOMENTUM if name == "momentum" else 0.0
-        kappa = bl.influence(
-            nodes.eigenvalues, rates, multiplicity=nodes.weight, momentum=momentum, pytorch=True
-        )
+        rule = bl.sgd(MOMENTUM, pytorch=True) if name == "momentum" else bl.sgd()
+        kappa = bl.influence(spectrum, rates, rule=rule)
     note = (
         f"{task.name}, {name}: largest eigenvalue x peak rate "
         f"{spectrum.eigenvalues[0] * rates.max():.3f}; {spectrum.eigenvalues.size} of "

@@ -6,15 +6,17 @@ import re
 import pytest
 
 import batchlaw as bl
-from batchlaw import torch_support
 from paths import DOCS
 
 pytestmark = pytest.mark.torch
 
 
+SUBMODULES = [getattr(bl, name) for name in dir(bl) if inspect.ismodule(getattr(bl, name))]
+
+
 def _public():
     """Every public class and function by its name; the page has words for public data."""
-    for module in (bl, torch_support, bl.trainers):
+    for module in (bl, *SUBMODULES):
         for name in module.__all__:
             if callable(getattr(module, name)):
                 yield f"{module.__name__}.{name}", getattr(module, name)
@@ -22,9 +24,15 @@ def _public():
 
 def test_the_api_page_documents_the_public_names_and_no_others():
     page = (DOCS / "api.md").read_text()
-    documented = re.findall(r"auto(?:function|class):: ([\w.]*\w)", page)
-    assert sorted(documented) == sorted(name for name, _ in _public())
+    top = page[page.index("## The names at the top") : page.index("## What comes back")]
+    documented = re.findall(r"auto(?:function|class|exception):: ([\w.]*\w)", top)
+    names = [name for name in bl.__all__ if name != "__version__"]
+    assert sorted(documented) == sorted(f"batchlaw.{name}" for name in names)
     assert "`bl.__version__`" in page
+    modules = re.findall(r"automodule:: ([\w.]*\w)\n   :members:\n", page)
+    assert sorted(modules) == sorted(module.__name__ for module in SUBMODULES)
+    for name in bl._SUBMODULES:
+        assert f"`bl.{name}`" in page
 
 
 def _constructors_and_functions():

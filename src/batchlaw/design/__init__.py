@@ -1,9 +1,8 @@
 """Whole settings, and the choices of batches, run length and rate that are best for them.
 
-Public as ``bl.design``; the paper's own laws are ``bl.one_pass_law`` and ``bl.multi_pass_law``.
+Public as ``bl.design``. ``bl.Case`` and ``bl.optimal_batches`` live here too.
 """
 
-from batchlaw.design.case import Case
 from batchlaw.design.comparison import Compared, compare, noise_scales
 from batchlaw.design.constant_batch import (
     BatchChoice,
@@ -16,7 +15,7 @@ from batchlaw.design.constant_batch import (
     saturation,
     saturation_batch,
 )
-from batchlaw.design.optimum import Optimum, model_noise, optimal_batches, plan_weights
+from batchlaw.design.optimum import Optimum, model_noise, plan_weights
 from batchlaw.design.run_length import (
     CostModel,
     RunChoice,
@@ -25,13 +24,24 @@ from batchlaw.design.run_length import (
     frontier,
     run_length_choices,
 )
+from batchlaw.risk.procedures import (
+    GradientDescent,
+    MultiPass,
+    OnePass,
+    Procedure,
+    Reshuffled,
+)
 
 __all__ = [
     "BatchChoice",
-    "Case",
     "Compared",
     "CostModel",
+    "GradientDescent",
+    "MultiPass",
+    "OnePass",
     "Optimum",
+    "Procedure",
+    "Reshuffled",
     "RunChoice",
     "Saturation",
     "best_batch",
@@ -45,7 +55,6 @@ __all__ = [
     "largest_harmless_batch",
     "model_noise",
     "noise_scales",
-    "optimal_batches",
     "plan_weights",
     "run_length_choices",
     "saturation",

@@ -1,4 +1,7 @@
-"""Spectrum and influence from data: what a pilot sample says about a run."""
+"""Spectrum and influence from data: what a pilot sample or a model says about a run.
+
+Public as ``bl.estimate``.
+"""
 
 from batchlaw.from_data.band import InfluenceBand, influence_band
 from batchlaw.from_data.data_kernels import data_kernels
@@ -9,14 +12,19 @@ from batchlaw.from_data.estimated_spectrum import (
     population_spectrum,
     sample_eigenvalues,
 )
+from batchlaw.from_data.feature_file import read_features
 from batchlaw.from_data.regret import Regret, plug_in_regret
 from batchlaw.from_data.tail import Tail, fit_tail
+from batchlaw.influences.adaptive import adam_influence
+from batchlaw.model.model_spectrum import ModelSpectrum
 
 __all__ = [
     "EstimatedSpectrum",
     "InfluenceBand",
+    "ModelSpectrum",
     "Regret",
     "Tail",
+    "adam_influence",
     "check_features",
     "data_kernels",
     "estimate_spectrum",
@@ -24,5 +32,6 @@ __all__ = [
     "influence_band",
     "plug_in_regret",
     "population_spectrum",
+    "read_features",
     "sample_eigenvalues",
 ]

@@ -233,7 +233,21 @@ def sgd(
     pytorch: bool = False,
     average: ArrayLike | str | None = None,
 ) -> UpdateRule:
-    """SGD as an update rule: momentum, its form, and averaging; ``SGD`` says what they mean."""
+    """SGD as an update rule, for ``rule=`` of every function that takes one.
+
+    Parameters
+    ----------
+    momentum
+        beta, one number or one per step, each in [0, 1).
+    nesterov
+        Nesterov's momentum: the gradient is taken at e + beta d, not at e (heavy ball).
+    pytorch
+        The velocity sums plain gradients and is multiplied by the current rate, as in
+        torch.optim.SGD. The two forms agree at a constant rate only.
+    average : (T,) array or str, optional
+        Weights on the iterates u_1..u_T (``tail_average``, ``ema``), or "tail:0.5", "ema:0.99";
+        what they lack to 1 stays on u_0. None reads out the last iterate.
+    """
     beta = np.asarray(momentum, dtype=np.float64)
     weights = average if average is None or isinstance(average, str) else np.asarray(average)
     return SGD(float(beta) if beta.ndim == 0 else beta, nesterov, pytorch, weights)
