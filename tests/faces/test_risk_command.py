@@ -172,3 +172,13 @@ def test_a_trajectory_of_an_average_ends_where_the_table_does(tmp_path, capsys):
     with (tmp_path / "trajectory.csv").open() as file:
         last = list(csv.DictReader(file))[-1]
     assert float(last["total"]) == row["total"]
+
+
+@pytest.mark.parametrize("option", ["--warmup", "--seed", "--sigma", "--stable"])
+def test_a_zero_is_given_and_not_left_out(option, capsys):
+    outputs = []
+    for value in (["--steps", "16"], ["--steps", "16", option, "0"]):
+        main(["risk", *value])
+        captured = capsys.readouterr()
+        outputs.append(captured.out + captured.err)
+    assert outputs[0] != outputs[1]

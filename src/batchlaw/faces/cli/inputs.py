@@ -59,7 +59,8 @@ class Options:
     def words(self) -> dict[str, Any]:
         """What was given, by the words' names."""
         values = {each.name: getattr(self, each.name) for each in fields(self)}
-        return {name: value for name, value in values.items() if value not in (None, False)}
+        # A comparison would take 0 for False.
+        return {n: value for n, value in values.items() if value is not None and value is not False}
 
 
 def choice_of(names: tuple[str, ...]) -> Any:
