@@ -177,8 +177,8 @@ def test_a_trajectory_of_an_average_ends_where_the_table_does(tmp_path, capsys):
 @pytest.mark.parametrize("option", ["--warmup", "--seed", "--sigma", "--stable"])
 def test_a_zero_is_given_and_not_left_out(option, capsys):
     outputs = []
-    for value in (["--steps", "16"], ["--steps", "16", option, "0"]):
-        main(["risk", *value])
+    for more in ([], [option, "0"]):
+        main(["risk", *more])
         captured = capsys.readouterr()
         outputs.append(captured.out + captured.err)
     assert outputs[0] != outputs[1]
