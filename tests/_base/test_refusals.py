@@ -1,0 +1,294 @@
+"""What is refused, by which field, and in which words.
+
+The sentences stand in tests/refusals.txt; ``python tests/_base/test_refusals.py`` writes them anew.
+Other tests of refusals assert the field.
+"""
+
+import contextlib
+import io
+import json
+import shlex
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import batchlaw as bl
+from batchlaw.faces.cli import app, main
+
+SNAPSHOT = Path(__file__).parents[1] / "refusals.txt"
+
+small = bl.Problem.from_spectrum([0.9, 0.4, 0.1], [1.0, 0.5, 2.0], 1.3)
+rates = bl.wsd(10, 0.2)
+kappa = bl.influence(small, rates)
+planned = bl.Plan(rates, ((10, 8),), 80)
+law = {"steps": 64, "peak": 0.05, "batches": 8}
+features = np.random.default_rng(0).standard_normal((30, 3))
+labels = features @ [1.0, 2.0, 3.0]
+
+
+def from_json(**changes):
+    return bl.Plan.from_json(json.dumps(json.loads(planned.to_json()) | changes))
+
+
+# Room -> (call, field).
+CALLS = {
+    "model": [
+        ("bl.Problem.paper(sketch=0)", "sketch"),
+        ("bl.Problem.paper(dim=10, sketch=20)", "dim"),
+        ("bl.Problem.power_law(1.0, 1.5, 8, seed=1)", "a"),
+        ("bl.Problem.power_law(2.0, 0.9, 8, seed=1)", "b"),
+        ("bl.Problem.power_law(30.0, 1.5, 16, seed=1)", "a"),
+        ("bl.Problem.paper(sigma=-1)", "sigma"),
+        ("bl.Problem.from_spectrum([1.0, 0.0], [1.0, 1.0], 1.0)", "eigenvalues"),
+        ("bl.Problem.from_spectrum([1.0, 0.5], [1.0], 1.0)", "target_energy"),
+        ("bl.Problem.from_spectrum([1.0], [1.0], -0.5)", "noise_variance"),
+        ("bl.Problem.power_law_nodes(2.0, 1.5, 10**9, kind='nodes')", "kind"),
+        ("bl.Problem.power_law_nodes(7.0, 1.5, 10**9, kind='sketch')", "a"),
+        ("bl.Problem.power_law_nodes(2.0, 1.5, 10**9, nodes=2)", "nodes"),
+        ("small.prior_mean()", "prior"),
+        ("small.sample(0, seed=1)", "n"),
+    ],
+    "schedule": [
+        ("bl.wsd(1, 0.1)", "steps"),
+        ("bl.wsd(10, 'fast')", "peak"),
+        ("bl.wsd(10, 0.0)", "peak"),
+        ("bl.wsd(10, 0.1, stable=0.01)", "stable"),
+        ("bl.wsd(10, 0.1, decay='sudden')", "decay"),
+        ("bl.wsd(10, 0.1, warmup=-1)", "warmup"),
+        ("bl.cosine(10, 0.1, final=2.0)", "final"),
+        ("bl.polynomial(10, 0.1, power=0)", "power"),
+        ("bl.step(10, 0.1, drops=[1.5])", "drops"),
+        ("bl.sgd(momentum=1.0)", "momentum"),
+        ("bl.sgd(nesterov=True)", "nesterov"),
+        ("bl.tail_average(10, 0.0)", "share"),
+        ("bl.ema(10, 1.5)", "decay"),
+    ],
+    "influences": [
+        ("bl.influence(small, [0.1, -0.1])", "rates"),
+        ("bl.influence(small, [])", "rates"),
+        ("bl.influence(small, rates * 20)", "rates"),
+        ("bl.influence(small, rates, average='tail:2')", "average"),
+        ("bl.influence(small, rates, average='mean')", "average"),
+        ("bl.influence(small, rates, rule='sgd')", "rule"),
+        ("bl.influence_proxy(rates, 1.0, 1.0)", "a"),
+        ("bl.influence_proxy(rates, 2.0, 0.0)", "scale"),
+    ],
+    "batches": [
+        ("bl.allocate(kappa, 9)", "budget"),
+        ("bl.allocate(kappa, 80.5)", "budget"),
+        ("bl.allocate(kappa, 80, method='best')", "method"),
+        ("bl.allocate(kappa, 80, min_batch=9)", "budget"),
+        ("bl.allocate(kappa, 800, max_batch=9)", "budget"),
+        ("bl.allocate(kappa, 81, multiple_of=2)", "budget"),
+        ("bl.allocate(kappa, 80, min_batch=8, max_batch=4)", "min_batch"),
+        ("bl.allocate(kappa, 80, stages=0)", "stages"),
+        ("bl.allocate([1.0, -1.0], 8)", "influence"),
+        ("bl.Limits(min_batch=0)", "min_batch"),
+        ("bl.Limits(batch_factor=1)", "batch_factor"),
+        ("bl.effective_batch(kappa, [8] * 9)", "batches"),
+        ("bl.effective_batch(kappa, [8] * 9 + [0])", "batches"),
+        ("bl.effective_fluctuation(kappa, [8] * 10, 7)", "batches"),
+    ],
+    "risk": [
+        ("bl.one_pass_risk(small, rates, [1.5] * 9)", "batches"),
+        ("bl.one_pass_risk(small, rates * 20, 8)", "rates"),
+        ("bl.one_pass_risk(bl.Problem.paper(), bl.constant(999, 2.0), 1)", "rates"),
+        ("bl.one_pass_risk(small, rates, {})", "batches"),
+        ("bl.multi_pass_risk(small, rates, 8)", "samples"),
+        ("bl.multi_pass_risk(small, rates, 8, samples=4)", "batches"),
+        ("bl.multi_pass_risk(small, rates, 8, samples=64, method='exact')", "method"),
+        ("bl.gradient_descent_risk(small, rates)", "samples"),
+        ("bl.multi_pass_risk(small, rates, 8, dataset=(features, labels[:4]))", "dataset"),
+        ("bl.simulate_one_pass(small, rates, 8, repetitions=2, seed=1)", "repetitions"),
+        ("bl.simulate_one_pass(small, rates, 8, repetitions=9, seed=-1)", "seed"),
+        ("bl.one_pass_risk(small, rates, 8).standard_error('variance')", "term"),
+    ],
+    "theory": [
+        ("bl.one_pass_law(0.9, 1.5, 64, **law)", "a"),
+        ("bl.one_pass_law(2.0, 1.5, 64, **law | {'batches': 0})", "batches"),
+        ("bl.one_pass_law(2.0, 1.5, 64, **law | {'peak': 0.0})", "peak"),
+        ("bl.multi_pass_law(2.0, 1.5, 64, **law, samples=1)", "samples"),
+        ("bl.bounds.approximation_upper([1.0, 0.5], [[1.0]], [1.0, 1.0])", "sketch"),
+        ("bl.bounds.approximation_upper([0.5, 1.0], [[1.0, 1.0]], [1.0, 1.0])", "eigenvalues"),
+        ("bl.bounds.approximation_upper([1.0, 0.5], [[1.0, 1.0]], [1.0])", "target"),
+    ],
+    "from_data": [
+        ("bl.estimate.estimate_spectrum(features[:1])", "features"),
+        ("bl.estimate.estimate_spectrum(features * np.nan)", "features"),
+        ("bl.estimate.estimate_spectrum(features * 0)", "features"),
+        ("bl.estimate.fit_tail([1.0, 0.5])", "features"),
+        ("bl.estimate.population_spectrum([1.0, 0.5], 1, 2)", "eigenvalues"),
+    ],
+    "design": [
+        ("bl.optimal_batches(small, rates, 5)", "budget"),
+        ("bl.design.best_run_length(small, 5, 0.1)", "samples"),
+        ("bl.design.CostModel(width=0)", "width"),
+        ("bl.design.best_batch(bl.design.exact(small, 0.1), 5)", "samples"),
+        ("bl.design.by_law(2.0, 1.5, 64, 0.05, bias=-1.0)", "bias"),
+    ],
+    "plans": [
+        ("bl.plan(rates, 80, spectrum=small, influence=kappa)", "spectrum"),
+        ("bl.plan(rates, 5, spectrum=small)", "budget"),
+        ("bl.plan(rates, 80, spectrum=[1.0, 0.5])", "spectrum"),
+        ("bl.plan(rates, 80, influence=kappa[:5])", "influence"),
+        ("bl.Plan(rates, ((9, 8),), 80)", "stages"),
+        ("bl.Plan(rates, ((10, 8),), 80, unit='words')", "unit"),
+        ("bl.Plan.from_json('not JSON')", "plan"),
+        ("bl.Plan.from_json('plan.json')", "plan"),
+        ("from_json(colour='red')", "colour"),
+        ("from_json(steps=9)", "steps"),
+        ("from_json(schema='batchlaw-plan/9')", "schema"),
+        ("from_json(stages=[[10, 8.5]])", "stages"),
+        ("from_json(rates=['x'] * 10)", "rates"),
+        ("bl.trainers.export(planned, 'keras')", "trainer"),
+        ("bl.trainers.export(planned, 'olmo')", "sequence_length"),
+        ("bl.trainers.export(planned, 'accumulation')", "data_parallel"),
+    ],
+}
+# Room -> (command, field); they run in a folder with the files of FILES.
+COMMANDS = {
+    "command plan": [
+        ("plan --budget 5", "budget"),
+        ("plan --budget 640 --rates polynomial --power 0", "power"),
+        ("plan --budget 640 --rates missing.csv", "path"),
+        ("plan --budget 640 --problem empty.csv", "path"),
+        ("plan --budget 640 --min-batch 100", "budget"),
+        ("plan --budget 640 --min-batch 9 --max-batch 4", "min_batch"),
+        ("plan --budget 640 --format olmo", "sequence_length"),
+    ],
+    "command check": [
+        ("check missing.json", "plan"),
+        ("check text.txt", "plan"),
+        ("check plan.json --rates empty.csv", "rates"),
+        ("check --train-steps 9", "plan"),
+    ],
+    "command estimate": [
+        ("estimate missing.csv", "path"),
+        ("estimate empty.csv", "path"),
+        ("estimate text.txt", "path"),
+    ],
+    "command risk": [
+        ("risk --steps 2", "steps"),
+        ("risk --momentum 1.5", "momentum"),
+        ("risk --average tail:2", "average"),
+        ("risk --samples 9", "samples"),
+        ("risk --batches many", "batches"),
+        ("risk --gamma 90", "rates"),
+    ],
+    "command law": [
+        ("law --a 1", "a"),
+        ("law --steps 2", "steps"),
+        ("law --batches oracle,constant", "batches"),
+    ],
+    "command reproduce": [
+        ("reproduce --reps 0", "reps"),
+        ("reproduce --n 63", "n"),
+        ("reproduce --output-dir text.txt", "output_dir"),
+    ],
+    "command verify": [
+        ("verify --family all", "family"),
+        ("verify --claim one-pass", "claim"),
+        ("verify --workers 0", "workers"),
+    ],
+    "command static-batch": [
+        ("static-batch --samples 5", "samples"),
+    ],
+    "command sweep": [
+        ("sweep missing.toml --store s.sqlite", "grid"),
+        ("sweep text.txt --store s.sqlite", "grid"),
+        ("sweep grid.toml --store text.txt", "store"),
+        ("sweep unknown.toml --store s.sqlite", "rates.step"),
+        ("sweep grid.toml --store s.sqlite --workers 0", "workers"),
+    ],
+}
+FILES = {
+    "empty.csv": "",
+    "text.txt": "words, not numbers",
+    "plan.json": planned.to_json(),
+    "grid.toml": "[rates]\nsteps = [16, 32]\n",
+    "unknown.toml": "[rates]\nstep = 8\n",
+}
+
+
+def refusal(text):
+    """The error of a call of the public API, or of a command."""
+    try:
+        if text.startswith("batchlaw "):
+            app(shlex.split(text)[1:])
+        else:
+            eval(text, globals())
+    except bl.InputError as error:
+        return error
+    raise AssertionError(f"not refused: {text}")
+
+
+def sentence(text):
+    """What the caller reads: a command has the names of its options in it."""
+    if not text.startswith("batchlaw "):
+        return str(refusal(text))
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        assert main(shlex.split(text)[1:]) == 2
+    (line,) = printed.getvalue().splitlines()
+    return line.removeprefix("batchlaw: ")
+
+
+def table():
+    """(room, call or command, field) of every refusal."""
+    yield from ((room, call, field) for room, rows in CALLS.items() for call, field in rows)
+    for command, rows in COMMANDS.items():
+        yield from ((command, f"batchlaw {words}", field) for words, field in rows)
+
+
+def snapshot():
+    """Call or command -> the sentence that is pinned."""
+    lines = SNAPSHOT.read_text().splitlines()
+    pairs = [line for line in lines if line and not line.startswith("#")]
+    return dict(zip(pairs[::2], (line.strip() for line in pairs[1::2]), strict=True))
+
+
+def write_files(folder):
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The commands run where the files of the table are, and name them as they stand there."""
+    write_files(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize(("text", "field"), [row[1:] for row in table()])
+def test_a_refusal_names_its_field_in_the_words_of_the_snapshot(text, field, folder):
+    assert refusal(text).field == field
+    assert sentence(text) == snapshot()[text]
+    # The lock of a store stays: another process may be waiting for it.
+    left = {path.name for path in folder.iterdir() if path.suffix != ".lock"}
+    assert left == FILES.keys()
+
+
+def test_the_snapshot_has_the_refusals_of_the_table_and_no_others():
+    assert list(snapshot()) == [text for _, text, _ in table()]
+
+
+def test_the_table_reaches_every_kind_of_input():
+    assert sum(1 for _ in table()) >= 60
+
+
+def write_snapshot():
+    lines = ["# What is refused, and in which words: python tests/_base/test_refusals.py"]
+    room = None
+    for each, text, _ in table():
+        lines += ["", f"# {each}"] if each != room else []
+        room = each
+        lines += [text, f"    {sentence(text)}"]
+    SNAPSHOT.write_text("\n".join(lines) + "\n")
+
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as name, contextlib.chdir(name):
+        write_files(Path(name))
+        write_snapshot()
