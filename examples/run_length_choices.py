@@ -12,7 +12,12 @@ from pathlib import Path
 import batchlaw as bl
 from batchlaw import plots
 from batchlaw.design.comparison import compare
-from batchlaw.design.run_length import CostModel, best_run_length, best_run_length_and_rate, frontier
+from batchlaw.design.run_length import (
+    CostModel,
+    best_run_length,
+    best_run_length_and_rate,
+    frontier,
+)
 from batchlaw.faces.cli.table import text_table
 
 SAMPLES, UPDATES = 4096, 512
