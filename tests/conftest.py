@@ -3,15 +3,27 @@ import os
 # One thread a worker: the workers use every core, and more threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import settings
 
 import batchlaw as bl
+from marks import file_marks, parsed
 
 # The same examples on every run: a failure can be repeated, and nothing is flaky.
 settings.register_profile("batchlaw", derandomize=True, deadline=None, max_examples=60)
 settings.load_profile("batchlaw")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """A file all of whose tests are left out is not imported: PyTorch alone takes seconds."""
+    left_out = set(re.findall(r"not (\w+)", config.getoption("markexpr")))
+    is_test = collection_path.match("test_*.py")
+    if is_test and left_out & file_marks(parsed(collection_path)):
+        return True
+    return None  # pytest decides
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,11 @@
 
 import ast
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
+from marks import file_marks, marks_in, names_in, parsed
 from paths import TESTS
 
 FILES = sorted(TESTS.rglob("test_*.py"))
@@ -24,13 +24,6 @@ NEEDS = {
     "torch": ("torch", "batchlaw.torch_support"),
     "browser": ("playwright",),
 }
-# needs_chromium holds the mark itself.
-HOLDS_MARK = {"needs_chromium": "browser"}
-
-
-@cache
-def _parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text())
 
 
 def _imported(tree: ast.AST) -> dict[str, str]:
@@ -51,12 +44,6 @@ def _imported(tree: ast.AST) -> dict[str, str]:
     return names
 
 
-def _names(node: ast.AST) -> set[str]:
-    """Every name in a piece of code, with the arguments of its functions (they name fixtures)."""
-    names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-    return names | {part.arg for part in ast.walk(node) if isinstance(part, ast.arg)}
-
-
 def _reached(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
     """The names a test uses itself, or through functions and constants of its own file."""
     defined: dict[str, ast.AST] = {}
@@ -64,44 +51,25 @@ def _reached(function: ast.FunctionDef, tree: ast.Module) -> set[str]:
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             defined[node.name] = node
         elif isinstance(node, ast.Assign):
-            defined |= {target: node.value for part in node.targets for target in _names(part)}
+            defined |= {target: node.value for part in node.targets for target in names_in(part)}
     reached: set[str] = set()
-    to_see = _names(function)
+    to_see = names_in(function)
     while to_see:
         name = to_see.pop()
         reached.add(name)
         if name in defined and name != "pytestmark":
-            to_see |= _names(defined[name]) - reached
+            to_see |= names_in(defined[name]) - reached
     return reached
-
-
-def _marks(node: ast.AST) -> set[str]:
-    """The marks in a decorator, a parameter or ``pytestmark``."""
-    marks = {HOLDS_MARK[name] for name in _names(node) & HOLDS_MARK.keys()}
-    for part in ast.walk(node):
-        if isinstance(part, ast.Attribute) and ast.unparse(part.value) == "pytest.mark":
-            marks.add(part.attr)
-    return marks
-
-
-def _file_marks(tree: ast.Module) -> set[str]:
-    assigned = [node for node in tree.body if isinstance(node, ast.Assign)]
-    return {
-        mark
-        for node in assigned
-        if "pytestmark" in [ast.unparse(target) for target in node.targets]
-        for mark in _marks(node.value)
-    }
 
 
 def _needed(path: Path) -> Iterator[tuple[str, str]]:
     """(test, mark) for every mark that a test of this file needs and does not have."""
-    tree = _parsed(path)
+    tree = parsed(path)
     imported = _imported(tree)
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     for test in (node for node in tests if node.name.startswith("test_")):
         used = {imported[name] for name in _reached(test, tree) & imported.keys()}
-        marks = _file_marks(tree).union(*map(_marks, test.decorator_list))
+        marks = file_marks(tree).union(*map(marks_in, test.decorator_list))
         for mark, sources in NEEDS.items():
             if mark not in marks and any(
                 f"{name}.".startswith(f"{source}.") for name in used for source in sources
@@ -117,17 +85,17 @@ def test_a_test_has_the_marks_that_it_needs(path):
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_only_a_file_marked_torch_imports_it_at_its_top(path):
     """Otherwise `make check` would load PyTorch to leave its tests out."""
-    tree = _parsed(path)
+    tree = parsed(path)
     top = ast.Module([node for node in tree.body if not isinstance(node, ast.FunctionDef)], [])
     loaded = {name.partition(".")[0] for name in _imported(top).values()} & {"torch"}
     loaded |= {name for name in _imported(top).values() if name == "batchlaw.torch_support"}
-    assert not loaded or "torch" in _file_marks(tree)
+    assert not loaded or "torch" in file_marks(tree)
 
 
 def test_every_test_of_torch_support_is_marked_torch():
     files = [path for path in FILES if path.parent.name == "torch_support"]
     assert files
-    assert [path.name for path in files if "torch" not in _file_marks(_parsed(path))] == []
+    assert [path.name for path in files if "torch" not in file_marks(parsed(path))] == []
 
 
 def test_names_of_test_files_are_unique():
