@@ -82,7 +82,7 @@ def collapse_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
 def overview_figure(labels: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Figure:
     """Measured minus predicted in units of the tolerance; a row is (claim, x, slack, verdict)."""
     with matplotlib.rc_context(RC):
-        lines = [fill(label, 58) for label in labels]
+        lines = [fill(label, 58, break_on_hyphens=False) for label in labels]
         height = 1.2 + 0.17 * sum(text.count("\n") + 1.5 for text in lines)
         figure = Figure(figsize=(9.5, height), layout="constrained")
         axes = figure.subplots()
