@@ -6,6 +6,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
 import urllib.request
 
 import pytest
@@ -59,6 +60,37 @@ def test_an_interrupt_does_not_wait_for_a_computation():
         assert "Traceback" not in err
         assert replies
         assert replies[0] != 500
+    finally:
+        server.kill()
+        server.communicate()
+
+
+PLANTED = """
+import numpy as np
+from batchlaw.faces.cli import main
+from batchlaw.influences import weights
+
+weights.kernels.influence = lambda *_: np.ones(3)
+main(["explore", "--quiet"])
+"""
+
+
+def test_a_bug_is_in_the_log_on_stderr_and_the_server_goes_on():
+    command = [sys.executable, "-c", PLANTED]
+    server = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        address = server.stdout.readline().split()[0]
+        headers = {"Content-Type": "application/json"}
+        asked = urllib.request.Request(f"{address}api/view", b"{}", headers)
+        with pytest.raises(urllib.error.HTTPError) as answer:
+            urllib.request.urlopen(asked, timeout=60)
+        assert answer.value.code == 500
+        answer.value.close()
+        urllib.request.urlopen(address, timeout=60).close()
+        server.send_signal(signal.SIGINT)
+        _, err = server.communicate(timeout=60)
+        assert "POST /api/view failed\nTraceback (most recent call last):\n" in err
+        assert "ValueError: operands could not be broadcast together" in err
     finally:
         server.kill()
         server.communicate()

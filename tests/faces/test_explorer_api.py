@@ -301,7 +301,7 @@ def _finished(client, name):
         ({"samples": 100}, "samples"),
     ],
 )
-def test_bad_settings_are_refused_with_their_field(client, setting, field):
+def test_bad_settings_are_refused_with_a_reason(client, setting, field):
     """Alone, and inside another request."""
     reply = client.post("/api/view", json=setting)
     inside = client.post("/api/score", json={"setting": setting, "heights": [1.0, 2.0]})

@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import urllib.parse
 import urllib.request
 from pathlib import Path
 
@@ -15,10 +16,11 @@ import pytest
 from playwright.sync_api import Error, expect
 
 import batchlaw as bl
-from batchlaw.faces.app.request import Setting
+from batchlaw.faces.app.refusals import BUG
+from batchlaw.faces.app.setting_fields import page_setting
 from batchlaw.faces.app.view import view
 from batchlaw.plans.plan import Plan
-from batchlaw.plans.trainers import export
+from batchlaw.plans.trainers import TRAINERS, export
 from browser import CHROMIUM, needs_chromium
 
 pytestmark = [*needs_chromium, pytest.mark.process]
@@ -33,7 +35,7 @@ def address():
     try:
         found = server.stdout.readline().split()[0]
         # What is compiled on first use is waited for once, here.
-        for procedure in ("one-pass", "multi-pass"):
+        for procedure in ("one-pass", "multi-pass", "reshuffled"):
             for name in ("view", "along", "collapse"):
                 asked = urllib.request.Request(
                     f"{found}api/{name}",
@@ -72,7 +74,8 @@ def page(browser, address):
     found.refusals = False
     yield found
     context.close()
-    assert [text for text in troubles if not (found.refusals and "422" in text)] == []
+    expected = ("422", "500") if found.refusals else ()
+    assert [text for text in troubles if not any(status in text for status in expected)] == []
 
 
 def _open(page, address, fragment=""):
@@ -182,45 +185,60 @@ def test_the_curves_are_those_of_the_package(page, address):
         assert found["oracle"] == pytest.approx(path.variance[int(found["update"])], rel=5e-3)
 
 
+# A value for every field of a setting, with the address at which the field is shown.
+REUSE = "procedure=multi-pass&steps=128&budget=1024"
 CHANGES = {
-    "rates": "cosine",
-    "steps": "128",
-    "peak": "0.1",
-    "warmup": "0.3",
-    "stable": "0.8",
-    "decay": "linear",
-    "problem": "sketch",
-    "a": "1.7",
-    "b": "2.2",
-    "m": "32",
-    "sigma": "2",
-    "procedure": "multi-pass",
-    "momentum": "0.5",
-    "momentum_form": "pytorch",
-    "budget": "1024",
-    "min_batch": "2",
-    "max_batch": "12",
-    "multiple_of": "2",
-    "stages": "2",
+    "rates": ("cosine", ""),
+    "steps": ("128", ""),
+    "peak": ("0.1", ""),
+    "warmup": ("0", ""),
+    "stable": ("0.8", ""),
+    "decay": ("cosine", ""),
+    "final": ("0.3", ""),
+    "power": ("1.5", "rates=polynomial"),
+    "drops": ("0.3,50", "rates=step"),
+    "factor": ("0.5", "rates=step"),
+    "problem": ("sketch", ""),
+    "d": ("5000", ""),
+    "m": ("32", ""),
+    "a": ("1.7", ""),
+    "b": ("2.2", ""),
+    "sigma": ("2", ""),
+    "seed": ("5", "problem=power-law"),
+    "prior": ("true", ""),
+    "procedure": ("multi-pass", ""),
+    "samples": ("128", REUSE),
+    "replacement": ("true", REUSE),
+    "method": ("simple", f"{REUSE}&samples=2000"),
+    "momentum": ("0.5", ""),
+    "nesterov": ("true", "momentum=0.3"),
+    "pytorch": ("true", "momentum=0.3"),
+    "average": ("ema:0.9", ""),
+    "budget": ("1024", ""),
+    "min_batch": ("2", ""),
+    "max_batch": ("12", ""),
+    "multiple_of": ("2", ""),
+    "stages": ("2", ""),
 }
-REUSE = {"samples": "128", "replacement": "true"}
 
 
-@pytest.mark.parametrize(("name", "value"), CHANGES.items())
-def test_every_control_changes_the_view_and_the_address(page, address, name, value):
-    others = {"momentum": 0.3} if name == "momentum_form" else {}
-    _open(page, address, "#momentum=0.3" if others else "")
+def test_every_field_has_a_control_that_is_tested():
+    assert {*CHANGES, "spectrum"} == set(page_setting().model_fields)
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_every_control_changes_the_view_and_the_address(page, address, name):
+    value, fragment = CHANGES[name]
+    _open(page, address, f"#{fragment}")
+    others = dict(part.split("=") for part in fragment.split("&") if part)
     _change_and_compare(page, name, value, others)
 
 
-@pytest.mark.parametrize(("name", "value"), REUSE.items())
-def test_every_control_of_data_reuse(page, address, name, value):
-    _open(page, address, "#procedure=multi-pass&steps=128&budget=1024")
-    others = {"procedure": "multi-pass", "steps": 128, "budget": 1024}
-    _change_and_compare(page, name, value, others)
+def _read(text):
+    return json.loads(text) if re.fullmatch(r"\d+(\.\d+)?|true", text) else text
 
 
-def _change_and_compare(page, name, value, others=()):
+def _change_and_compare(page, name, value, others):
     """The view after a change is that of the changed setting, and another one than before."""
     before = page.locator("#results").inner_text()
     control = page.locator(f"#set-{name}")
@@ -229,18 +247,59 @@ def _change_and_compare(page, name, value, others=()):
     elif control.evaluate("node => node.tagName") == "SELECT":
         _after(page, lambda: control.select_option(value))
     else:
-        _after(page, lambda: control.fill(value))
+        control.fill(value)
+        _after(page, control.blur) if name in ("drops", "average") else _settled(page)
+    _settled(page)
     assert page.locator("#results").inner_text() != before
-    assert f"{name}={value}" in page.url
+    assert f"{name}={urllib.parse.quote(value)}" in page.url
     assert not page.locator("#error").is_visible()
-    changed = json.loads(value) if re.fullmatch(r"[\d.]+|true", value) else value
-    expected = view(Setting(**dict(others), **{name: changed}))
+    asked = {each: _read(text) for each, text in (others | {name: value}).items()}
+    expected = view(page_setting()(**asked))
     for row, texts in zip(expected.schedules, _summary(page).values(), strict=True):
         shown = [_number(text) for text in texts]
         noise = getattr(row.risk, expected.noise)
         numbers = (row.samples, row.effective, 100 * row.score, noise, row.against_constant)
         rest = (row.risk.reducible, row.risk.total)
         np.testing.assert_allclose(shown, (*numbers, *rest), rtol=6e-3)
+
+
+def test_fields_without_use_are_hidden_and_not_asked_for(page, address):
+    """The link names some that have none: the view is that of the others."""
+    _open(page, address, "#procedure=multi-pass&momentum=0.5&momentum_form=pytorch&power=3")
+    hidden = ("momentum", "nesterov", "pytorch", "average", "power", "drops", "factor", "spectrum")
+    for name in hidden:
+        assert page.locator(f"#set-{name}").is_hidden()
+    for name in ("samples", "replacement", "method", "stable", "final"):
+        assert page.locator(f"#set-{name}").is_visible()
+    assert not page.locator("#error").is_visible()
+    page.select_option("#set-procedure", "one-pass")
+    expect(page.locator("#set-momentum")).to_have_value("0.5")
+    expect(page.locator("#set-nesterov")).to_be_visible()
+
+
+def test_a_simulated_risk_shows_its_errors_and_says_what_is_left_out(page, address):
+    _open(page, address, "#procedure=reshuffled&samples=64&steps=32&budget=256&draw=1 2 5 3")
+    asked = {"procedure": "reshuffled", "samples": 64, "steps": 32, "budget": 256}
+    expected = view(page_setting()(**asked))
+    summary = _summary(page)
+    for row in expected.schedules:
+        value, error = summary[row.name][3].split("\n± ")
+        assert float(value) == pytest.approx(row.risk.fluctuation, rel=6e-3)
+        assert float(error) == pytest.approx(row.risk.standard_error["fluctuation"], rel=0.05)
+        assert "±" in summary[row.name][6]
+        title = page.locator(f"#risk-bars title:text('{row.name}, cross:')").first
+        assert "±" in title.text_content()
+    assert "±" in summary["drawn"][3]
+    assert "±" in summary["drawn"][4]
+    for name in ("along", "collapse"):
+        expect(page.locator(f"#{name}-reason")).to_contain_text("Left out: ")
+        assert page.locator(f"#{name}-chart").is_hidden()
+    assert not page.locator("#error").is_visible()
+    _after(page, lambda: page.select_option("#set-procedure", "one-pass"))
+    _settled(page)
+    for name in ("along", "collapse"):
+        assert page.locator(f"#{name}-reason").is_hidden()
+        assert page.locator(f"#{name}-chart canvas").is_visible()
 
 
 def test_sliders_move_their_boxes_and_the_view(page, address):
@@ -338,9 +397,7 @@ def test_a_finger_draws_sideways_and_scrolls_up_and_down(page, address):
 LAYOUT = {"sequence_length": 128, "data_parallel": 2, "micro_batch": 2}
 
 
-@pytest.mark.parametrize(
-    "format_", ["json", "csv", "png", "megatron", "olmo", "accumulation", "pytorch"]
-)
+@pytest.mark.parametrize("format_", [*TRAINERS, "csv", "png"])
 def test_downloads_parse_back(page, address, format_):
     layout = "&".join(f"{name}={value}" for name, value in LAYOUT.items())
     _open(page, address, f"#budget=1024&multiple_of=4&decay=linear&{layout}")
@@ -353,7 +410,7 @@ def test_downloads_parse_back(page, address, format_):
         spectrum=bl.Problem.paper(),
         stages=4,
         multiple_of=4,
-        factor=2 if format_ == "olmo" else None,
+        batch_factor=TRAINERS["olmo"].batch_factor if format_ == "olmo" else None,
     )
     if format_ == "json":
         found = Plan.from_json(content.decode())
@@ -374,7 +431,7 @@ def test_trainers_that_need_more_say_what(page, address):
     page.refusals = True
     _open(page, address)
     page.click("#downloads button[data-format=megatron]")
-    expect(page.locator("#download-note")).to_contain_text('"tokens a sample" must be given')
+    expect(page.locator("#download-note")).to_contain_text("tokens per sample must be given")
     page.fill("#sequence_length", "2048")
     with page.expect_download() as waiting:
         page.click("#downloads button[data-format=megatron]")
@@ -427,11 +484,20 @@ def test_a_bad_setting_is_explained_and_forgiven(page, address):
     page.refusals = True
     _open(page, address)
     page.fill("#set-budget", "10")
-    expect(page.locator("#error")).to_contain_text(
-        "samples in all: must be at least 64, 64 updates with"
-    )
+    expect(page.locator("#error")).to_contain_text("samples in all must be at least 64 updates x")
+    expect(page.locator("#set-budget")).to_have_attribute("aria-invalid", "true")
     _after(page, lambda: page.fill("#set-budget", "640"))
     assert not page.locator("#error").is_visible()
+    expect(page.locator("#set-budget")).to_have_attribute("aria-invalid", "false")
+
+
+def test_a_bug_of_the_server_is_said_as_such(page, address):
+    page.refusals = True
+    _open(page, address)
+    bug = json.dumps({"detail": BUG})
+    page.route("**/api/view", lambda route: route.fulfill(status=500, body=bug))
+    page.fill("#set-budget", "640")
+    expect(page.locator("#error")).to_have_text(BUG)
 
 
 def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
@@ -619,7 +685,12 @@ def test_an_uploaded_spectrum(page, address, tmp_path):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [360, 390, 768, 900, 1280])
 @pytest.mark.parametrize(
-    "fragment", ["", "#procedure=multi-pass&steps=128&budget=1024&draw=1 2 5 3&stages=9"]
+    "fragment",
+    [
+        "",
+        "#procedure=multi-pass&steps=128&budget=1024&draw=1 2 5 3&stages=9",
+        "#procedure=reshuffled&rates=step&draw=1 2 5 3",
+    ],
 )
 def test_nothing_is_cut_off_or_overlaps(page, address, width, scheme, fragment):
     page.emulate_media(color_scheme=scheme)

@@ -74,7 +74,7 @@ CONTROLS: dict[str, Control] = {
     ),
     "decay": Control("decay shape"),
     "final": Control("last rate / peak", empty="1/T or 0"),
-    "power": Control("power of the decay", (0.25, 4, 0.05)),
+    "power": Control("power of decay", (0.25, 4, 0.05)),
     "drops": Control("rate drops at"),
     "factor": Control("factor of a drop", (0.05, 1, 0.05)),
     "problem": Control(
