@@ -61,7 +61,8 @@ def test_sensitivity_agrees_with_influence_on_a_quadratic(options):
     found = measured_sensitivity(
         sgd(**options), noisy_quadratic, kicks, excess, RATES, UPDATES, draws=30
     )
-    kappa = bl.influence(MU, RATES, multiplicity=noise_weight(), pytorch=True, **options)
+    rule = bl.sgd(**options, pytorch=bool(options))
+    kappa = bl.influence(MU, RATES, multiplicity=noise_weight(), rule=rule)
     predicted = 0.5 * kappa[found.updates - 1]
     assert np.abs((found.mean - predicted) / found.error).max() < 3.0
     assert found.error.max() < 0.3 * predicted.max()
