@@ -5,7 +5,8 @@ every update; influence gives batch sizes; solvers and simulators give their ris
 """
 
 from importlib import import_module as _import_module
-from types import ModuleType as _ModuleType
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
 
 from batchlaw._base.errors import InputError, Unstable
 from batchlaw._base.version import __version__
@@ -30,9 +31,13 @@ from batchlaw.risk.simulate import (
 from batchlaw.schedule.averages import ema, tail_average
 from batchlaw.schedule.rates import constant, cosine, linear, polynomial, step, wsd
 from batchlaw.schedule.update_rule import UpdateRule, sgd
-from batchlaw.theory.laws import multi_pass_law, one_pass_law
 
-# Public submodules, loaded at their first use: name -> where it lives.
+if _TYPE_CHECKING:
+    from batchlaw.theory.laws import multi_pass_law, one_pass_law
+
+# Names that need a whole room of their own, imported on first use: name -> module.
+_LAZY = {"multi_pass_law": "batchlaw.theory.laws", "one_pass_law": "batchlaw.theory.laws"}
+# Public submodules, imported on first use: public name -> module.
 _SUBMODULES = {
     "bounds": "batchlaw.theory.bounds",
     "design": "batchlaw.design",
@@ -81,10 +86,12 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> _ModuleType:
-    if name not in _SUBMODULES:
-        raise AttributeError(f"module 'batchlaw' has no attribute {name!r}")
-    return _import_module(_SUBMODULES[name])
+def __getattr__(name: str) -> _Any:
+    if name in _SUBMODULES:
+        return _import_module(_SUBMODULES[name])
+    if name in _LAZY:
+        return getattr(_import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'batchlaw' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

@@ -84,11 +84,6 @@ def option_class(title: str, words: tuple[Word, ...]) -> Any:
     return Parameter(name="*")(made)
 
 
-def without(words: tuple[Word, ...], *names: str) -> tuple[Word, ...]:
-    """The words that a command has a use for."""
-    return tuple(word for word in words if word.name not in names)
-
-
 if TYPE_CHECKING:
     ProblemOptions: TypeAlias = Options
     RateOptions: TypeAlias = Options
