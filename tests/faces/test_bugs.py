@@ -39,14 +39,17 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys):
     )
 
 
-def test_an_error_of_the_system_is_one_line_and_exit_code_1(tmp_path, capsys):
-    (tmp_path / "trajectory.csv").mkdir()
-    code = main(["risk", "--steps", "16", "--trajectory", str(tmp_path / "missing" / "x.csv" / "y")])
-    assert code == 0
-    blocked = tmp_path / "file"
-    blocked.write_text("")
-    assert main(["risk", "--steps", "16", "--trajectory", str(blocked)]) in (UNFINISHED, BAD_INPUT)
-    assert capsys.readouterr().err.count("\n") == 1
+def test_an_error_of_the_system_is_one_line_and_exit_code_1(monkeypatch, tmp_path, capsys):
+    """A disk that is full, say: no bug, and nothing that the input could mend."""
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("os.replace", full)
+    arguments = ["risk", "--steps", "16", "--trajectory", str(tmp_path)]
+    assert main(arguments) == UNFINISHED == 1
+    assert capsys.readouterr().err == "batchlaw: [Errno 28] No space left on device\n"
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_sweep_stores_a_bug_apart_from_a_refused_setting(planted):
