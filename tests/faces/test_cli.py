@@ -231,7 +231,7 @@ def test_a_figure_that_does_not_agree_gives_exit_code_1(tmp_path, capsys, monkey
 def test_a_target_that_is_a_directory_leaves_everything_as_it_was(tmp_path, capsys):
     (tmp_path / "summary.json").mkdir()
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 2
-    assert "must be a file or absent, it is a directory" in capsys.readouterr().err
+    assert "must be a file or absent, but is a directory" in capsys.readouterr().err
     assert [path.name for path in results_in(tmp_path)] == ["summary.json"]
 
 

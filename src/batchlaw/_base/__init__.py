@@ -1,1 +1,1 @@
-"""What every room stands on: checks of input, files, the version, compiled loops."""
+"""Shared foundations: input checks, errors, files, the version, compiled loops."""

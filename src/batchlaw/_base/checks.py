@@ -1,4 +1,4 @@
-"""Checks of input at the public edge. What they refuse is an ``InputError``."""
+"""Input checks for the public functions; bad input raises ``InputError``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ from batchlaw._base.errors import InputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
-# One schedule, many in an array or a list, or many by name.
+# One schedule, several in an array or a list, or several by name.
 Batches = ArrayLike | Mapping[str, ArrayLike]
 
-# Beyond 2^53 a float64 no longer holds every integer, and budgets would drift.
+# Beyond 2^53 a float64 cannot hold every integer, and budgets would drift.
 LARGEST_COUNT = 2**53
 
 
 def count(name: str, value: Any, minimum: int = 1, subject: str = "") -> int:
-    """An integer of at least ``minimum``; floats with an integer value pass (1e6).
+    """Check for an integer of at least ``minimum``; floats with an integer value pass (1e6).
 
-    ``subject`` begins the sentence of a refusal where the value is a part of the argument.
+    ``subject`` replaces the name at the start of the error where the value is only a part of
+    the argument.
     """
     try:
         whole = int(value) if isinstance(value, float) and value.is_integer() else None
@@ -49,25 +50,25 @@ def real(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> float:
-    """A finite number inside the given bounds."""
+    """Check for a finite number within the given bounds."""
     try:
         number = float(value)
     except (TypeError, ValueError):
         raise InputError(name, "must be a number", repr(value)) from None
-    needs = [
+    conditions = [
         (not math.isfinite(number), "finite"),
         (above is not None and not number > above, f"above {above}"),
         (at_least is not None and not number >= at_least, f"at least {at_least}"),
         (at_most is not None and not number <= at_most, f"at most {at_most}"),
     ]
-    for broken, need in needs:
-        if broken:
+    for violated, need in conditions:
+        if violated:
             raise InputError(name, f"must be {need}", repr(value))
     return number
 
 
 def choice(name: str, value: str, options: Iterable[str]) -> str:
-    """One of some names."""
+    """Check for one of the names in ``options``."""
     options = tuple(options)
     if value not in options:
         raise InputError(name, f"must be one of {', '.join(options)}", repr(value))
@@ -75,18 +76,19 @@ def choice(name: str, value: str, options: Iterable[str]) -> str:
 
 
 def vector(name: str, values: ArrayLike, *, positive: bool = False) -> FloatArray:
-    """A non-empty one-dimensional array of finite numbers, none negative (or all positive)."""
+    """Check for a non-empty 1-d array of finite numbers, none negative (or all positive)."""
     try:
         array = np.ascontiguousarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(name, "must be an array of numbers") from None
     if array.ndim != 1 or array.size == 0:
         raise InputError(name, "must be a non-empty vector", f"shape {array.shape}")
-    low = array <= 0.0 if positive else array < 0.0
-    for bad, need in ((~np.isfinite(array), "finite"), (low, "positive" if positive else ">= 0")):
-        if bad.any():
-            at = int(np.argmax(bad))
-            raise InputError(name, f"must be {need}", f"{array[at]} at position {at + 1}")
+    too_low = array <= 0.0 if positive else array < 0.0
+    conditions = ((~np.isfinite(array), "finite"), (too_low, "positive" if positive else ">= 0"))
+    for violated, need in conditions:
+        if violated.any():
+            i = int(np.argmax(violated))
+            raise InputError(name, f"must be {need}", f"{array[i]} at position {i + 1}")
     return array
 
 
@@ -100,7 +102,7 @@ def batches(
 ) -> NDArray[Any]:
     """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``.
 
-    One number stands for a constant schedule, a mapping for its values.
+    A single number means a constant schedule; of a mapping only the values are used.
     """
     given: Any = list(values.values()) if isinstance(values, Mapping) else values
     try:
@@ -108,7 +110,7 @@ def batches(
         array = np.full((1, steps), array) if array.ndim == 0 else np.atleast_2d(array)
     except (TypeError, ValueError):
         raise InputError(
-            "batches", "must be numbers, with schedules of one length where there are many"
+            "batches", "must be numbers, and all schedules must have the same length"
         ) from None
     if array.ndim != 2 or array.shape[1] != steps or array.shape[0] == 0:
         raise InputError(
@@ -135,6 +137,7 @@ def batches(
 
 
 def _refuse_where(bad: NDArray[np.bool_], array: NDArray[Any], need: str) -> None:
+    """Refuse the first bad entry, naming its step."""
     if bad.any():
         row, step = np.unravel_index(int(np.argmax(bad)), bad.shape)
         where = f"schedule {row}, step {step + 1}" if array.shape[0] > 1 else f"step {step + 1}"
@@ -142,11 +145,11 @@ def _refuse_where(bad: NDArray[np.bool_], array: NDArray[Any], need: str) -> Non
 
 
 def is_single(values: Batches) -> bool:
-    """Whether the caller gave one schedule, and so expects plain numbers back."""
+    """Whether the caller passed a single schedule and so expects plain numbers back."""
     return not isinstance(values, Mapping) and np.ndim(values) <= 1
 
 
 def same_length(name: str, size: int, needed: int, of: str) -> None:
-    """One entry for each of the ``needed`` things that ``of`` names."""
+    """Check for one entry per item; ``of`` names the items ("rates")."""
     if size != needed:
         raise InputError(name, f"must have one entry for each of the {needed} {of}", f"{size}")

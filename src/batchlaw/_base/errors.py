@@ -1,4 +1,4 @@
-"""Errors as data: which input, what was needed, what came. Sentences are made at the edge."""
+"""Errors as data: which input, what was needed, what was given. The sentence is built last."""
 
 from __future__ import annotations
 
@@ -6,37 +6,41 @@ import re
 from collections.abc import Callable
 from typing import Self
 
-# Brackets that no message and no file name has, around the names of arguments.
+# Brackets around argument names; they occur in no message and no file name.
 _OPEN, _CLOSE = "\u27e6", "\u27e7"
 _ARGUMENT = re.compile(f"{_OPEN}(\\w+){_CLOSE}")
 
 
 def arg(name: str) -> str:
-    """Another argument's name inside a message; a face may show its own name for it."""
+    """Mark another argument's name inside a message, so that an interface can translate it."""
     return f"{_OPEN}{name}{_CLOSE}"
 
 
-class InputError(ValueError):
-    """Input that cannot be used. Nothing is wrong with the program.
+def _rename(text: str, name: Callable[[str], str]) -> str:
+    return _ARGUMENT.sub(lambda match: name(match[1]), text)
 
-    ``str(error)`` reads "where: subject needed, got what came: hint", for example
+
+class InputError(ValueError):
+    """Input that cannot be used; the program itself is fine.
+
+    ``str(error)`` reads "where: subject needed, got value: hint", for example
     "budget must be at least 64, got 48".
 
     Attributes
     ----------
     field
-        The argument that is at fault, as the library names it.
+        The argument at fault, by its name in the library.
     needed
         What was needed, a sentence without its subject: "must be at least 1". Other arguments
         in it are written ``arg("max_batch")``.
     got
-        What came, as text; empty where there is nothing to show.
+        What was given, as text; empty if there is nothing to show.
     hint
-        What to do about it, if that is not plain.
+        What to do about it, if that is not obvious.
     subject
-        Begins the sentence in place of the field's name: a file, a value.
+        Starts the sentence in place of the field's name: a file, a value.
     where
-        The file that the input stands in, if it does.
+        The file that contains the input, if any.
     """
 
     def __init__(
@@ -48,7 +52,7 @@ class InputError(ValueError):
         subject: str = "",
         where: str = "",
     ) -> None:
-        # All of them: an exception that crosses processes is made again from its arguments.
+        # Pass them all: unpickling in another process rebuilds the exception from its arguments.
         super().__init__(field, needed, got, hint, subject, where)
         self.field = field
         self.needed = needed
@@ -58,37 +62,29 @@ class InputError(ValueError):
         self.where = where
 
     def sentence(self, name: Callable[[str], str] = str) -> str:
-        """One line, with the names that ``name`` gives to arguments."""
-
-        def named(text: str) -> str:
-            return _ARGUMENT.sub(lambda match: name(match[1]), text)
-
+        """The error as one line, with every argument renamed by ``name``."""
         line = f"{self.where}: " if self.where else ""
-        line += f"{named(self.subject) or name(self.field)} {named(self.needed)}"
-        line += f", got {named(self.got)}" if self.got else ""
-        line += f": {named(self.hint)}" if self.hint else ""
+        line += f"{_rename(self.subject, name) or name(self.field)} {_rename(self.needed, name)}"
+        line += f", got {_rename(self.got, name)}" if self.got else ""
+        line += f": {_rename(self.hint, name)}" if self.hint else ""
         return " ".join(line.split())
 
     def predicate(self, name: Callable[[str], str] = str) -> str:
-        """The sentence without its subject, for a face that puts a label before it."""
+        """The sentence without its subject, for an interface that shows a label before it."""
         return self._with(subject=" ", where="").sentence(name)
 
     def renamed(self, name: Callable[[str], str]) -> Self:
-        """The same error in other names, for input that reached the library under them."""
-
-        def again(text: str) -> str:
-            return _ARGUMENT.sub(lambda match: name(match[1]), text)
-
+        """The same error with arguments under the names that the user knows."""
         return self._with(
             field=name(self.field),
-            needed=again(self.needed),
-            got=again(self.got),
-            hint=again(self.hint),
-            subject=again(self.subject),
+            needed=_rename(self.needed, name),
+            got=_rename(self.got, name),
+            hint=_rename(self.hint, name),
+            subject=_rename(self.subject, name),
         )
 
     def within(self, where: object) -> Self:
-        """The same error, said to be in a file."""
+        """The same error, located in the file ``where``."""
         return self._with(where=str(where))
 
     def _with(self, **changes: str) -> Self:
@@ -99,5 +95,5 @@ class InputError(ValueError):
         return self.sentence()
 
 
-class Unstable(InputError):  # noqa: N818 - a public name, and what the run is
+class Unstable(InputError):  # noqa: N818 - a public name; it describes the run
     """Rates or batches at which the run diverges."""

@@ -1,4 +1,4 @@
-"""Files: columns read with clear errors; output that is whole or absent, never half written."""
+"""Files: columns read with clear errors; output that is complete or absent, never partial."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from batchlaw._base.errors import InputError
 def read_columns(
     path: Path, needed: Sequence[str], optional: Sequence[str] = ()
 ) -> dict[str, FloatArray]:
-    """Named columns of numbers from a CSV file with a header; a sole column needs no header."""
+    """Read columns of numbers from a CSV file; a header is optional if there is one column."""
     try:
         with path.open(newline="") as file:
             rows = [row for row in csv.reader(file) if row]
@@ -56,37 +56,35 @@ def read_columns(
 
 
 def read_schedule(path: Path, column: str) -> FloatArray:
-    """One number a step from a CSV file; a column ``step``, if any, must be 1, 2, 3, ..."""
+    """Read one number per step from a CSV file; a column ``step``, if any, must be 1, 2, 3, ..."""
     columns = read_columns(path, needed=(column,), optional=("step",))
     lines = path.read_text().rstrip().splitlines()
     empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
     if empty:
-        raise InputError(
-            column, f"must have no gaps: line {empty[0]} is empty", subject=str(path)
-        )
+        raise InputError(column, f"must have no gaps: line {empty[0]} is empty", subject=str(path))
     if "step" in columns:
         expected = np.arange(1, columns["step"].size + 1)
         wrong = columns["step"] != expected
         if wrong.any():
-            at = int(np.argmax(wrong))
+            row = int(np.argmax(wrong))
             raise InputError(
                 column,
-                f"must have no gaps: step {expected[at]} is missing",
-                f"{columns['step'][at]:g}",
+                f"must have no gaps: step {expected[row]} is missing",
+                f"{columns['step'][row]:g}",
                 subject=str(path),
             )
     return columns[column]
 
 
 def write_csv(file: TextIO, rows: Sequence[dict[str, Any]]) -> None:
-    """Rows with the same keys, under a header."""
+    """Write rows with the same keys under a header."""
     writer = csv.DictWriter(file, rows[0], lineterminator="\n")
     writer.writeheader()
     writer.writerows({key: _plain(value) for key, value in row.items()} for row in rows)
 
 
 def is_number(text: str) -> bool:
-    """Whether a word of a file can be read as one."""
+    """Whether the text can be read as a number."""
     try:
         float(text)
     except ValueError:
@@ -95,7 +93,7 @@ def is_number(text: str) -> bool:
 
 
 class Transaction:
-    """Files of one result. They appear under their names together, when all are complete."""
+    """The files of one result, which appear under their names together once all are complete."""
 
     def __init__(self, directory: Path, staging: Path) -> None:
         self._directory = directory
@@ -117,13 +115,14 @@ class Transaction:
 
 
 class OutputDirectory:
-    """A directory that can be written to: checked at once, before the work is done."""
+    """A directory that can be written to, checked before the work starts."""
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
-        there = next(p for p in (self.path, *self.path.absolute().parents) if p.exists())
+        candidates = (self.path, *self.path.absolute().parents)
+        nearest_existing = next(path for path in candidates if path.exists())
         try:
-            with tempfile.TemporaryFile(dir=there):
+            with tempfile.TemporaryFile(dir=nearest_existing):
                 pass
         except OSError as error:
             raise InputError(
@@ -143,7 +142,7 @@ class OutputDirectory:
                 if target.is_dir():
                     raise InputError(
                         "output_dir",
-                        "must be a file or absent, it is a directory",
+                        "must be a file or absent, but is a directory",
                         subject=str(target),
                     )
             for target in files.written:

@@ -1,4 +1,4 @@
-"""The machine that this runs on."""
+"""Facts about the machine."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 
 def cores() -> int:
-    """Cores that this process may use; not all systems can tell them from all cores."""
+    """Cores that this process may use, or all cores where the system cannot tell them apart."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

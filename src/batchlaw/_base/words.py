@@ -1,7 +1,7 @@
-"""Words: values that a person may set by name, described once for every face.
+"""Words: named settings, described once for every interface.
 
-The command line, the file of a sweep and the page all offer the same words. Each word says what
-it takes, so that options, menus, types and help texts are derived, never typed again.
+The command line, sweep files and the web page all offer the same words. Each word declares what
+it accepts; options, menus, types and help texts are derived from that.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from batchlaw._base.errors import InputError
 
-# What a word takes: a whole number, a number, yes or no, free text, one of some names, the end
+# What a word accepts: an integer, a number, yes or no, free text, one of a set of names, the end
 # of a phase (a share of the steps as a float, a step as an int), or several such ends.
 COUNT, REAL, FLAG, TEXT, CHOICE, PHASE_END, PHASE_ENDS = KINDS = (
     "count",
@@ -28,20 +28,20 @@ COUNT, REAL, FLAG, TEXT, CHOICE, PHASE_END, PHASE_ENDS = KINDS = (
 
 @dataclass(frozen=True)
 class Word:
-    """One value that may be set.
+    """One named setting.
 
     Attributes
     ----------
     name
-        As the library spells it; an option is ``--name`` with hyphens.
+        Its name in the library; the command-line option is ``--name``, with hyphens.
     kind
         One of ``KINDS``.
     help
-        What it means and what its default is, for people.
+        What it means and what its default is.
     choices
-        The names that a ``CHOICE`` takes.
+        The names that a ``CHOICE`` accepts.
     low, high
-        Bounds that make sense, for a face that shows them; the library checks its own.
+        Sensible bounds for an interface to show; the library checks its own.
     """
 
     name: str
@@ -53,19 +53,19 @@ class Word:
 
 
 def refuse_unused(given: Mapping[str, Any], names: Iterable[str], case: str) -> None:
-    """A word that would change nothing is a mistake, and named."""
+    """Refuse words that are set but would have no effect."""
     for name in names:
         if given.get(name) not in (None, False):
             raise InputError(name, f"has no use with {case}")
 
 
 def phase_ends(name: str, text: str) -> tuple[float | int, ...]:
-    """The phase ends that a text holds: "0.5,0.75" are shares of the steps, "300,450" steps."""
+    """Parse phase ends: "0.5,0.75" are shares of the steps, "300,450" are steps."""
     return tuple(phase_end(name, part) for part in text.split(","))
 
 
 def phase_end(name: str, text: str) -> float | int:
-    """ "51" is a step, "0.1" a share of the steps."""
+    """Parse one phase end: "51" is a step, "0.1" a share of the steps."""
     try:
         return int(text)
     except ValueError:

@@ -1,5 +1,5 @@
-"""Every compiled loop: arrays in, arrays out, no checks. One file a family.
+"""All compiled loops: arrays in, arrays out, no checks. One file per family.
 
-Letters as in the paper: M directions with eigenvalues ``mu``, T steps with step
-sizes ``rates`` (gamma_t), S schedules. ``many`` is the multiplicity n_j of direction j.
+Letters as in the paper: M directions with eigenvalues ``mu`` and multiplicities n_j, T steps
+with step sizes ``rates`` (gamma_t), S schedules.
 """

@@ -1,8 +1,8 @@
-"""The variance and its slope in the noise share of every step, by an adjoint recursion.
+"""The variance and its derivative in the noise share of every step, by an adjoint recursion.
 
-The share x_t of step t is 1/B_t, or rho_t where batches come from a dataset. The forward
-state is needed again on the way back, last step first: it is kept every sqrt(T) steps and
-computed anew between, so that memory grows as M sqrt(T).
+The share x_t of step t is 1/B_t, or rho_t where batches come from a dataset. The backward pass
+needs the forward states in reverse order: they are saved every sqrt(T) steps and recomputed in
+between, so that memory grows as M sqrt(T).
 """
 
 from __future__ import annotations
@@ -14,52 +14,52 @@ from numba import njit
 
 from batchlaw._base.kernels.common import REORDER
 
-# Amplitudes below this, or squares below its square, are gone for good: denormals are slow.
-NEGLIGIBLE = 1e-145
+# Amplitudes below this, and squares below its square, become zero: subnormal numbers are slow.
+UNDERFLOW = 1e-145
 
 
 @njit(nogil=True, forceinline=True)
-def _flush(x, floor=NEGLIGIBLE):  # type: ignore[no-untyped-def]
+def _flush(x, floor=UNDERFLOW):  # type: ignore[no-untyped-def]
     return x if abs(x) > floor else 0.0
 
 
 @njit(nogil=True, fastmath=REORDER, forceinline=True)
-def _plain_step(mu, many, state, s2, g, shrink, share):  # type: ignore[no-untyped-def]
+def _plain_step(mu, multiplicity, state, s2, g, shrink, share):  # type: ignore[no-untyped-def]
     cov, mean = state[0], state[1]
     e = g * g * share
     trace = shrink * s2
     for j in range(mu.size):
-        trace += many[j] * mu[j] * (cov[j] + shrink * mean[j])
+        trace += multiplicity[j] * mu[j] * (cov[j] + shrink * mean[j])
     for j in range(mu.size):
         m = mu[j]
         h = (1.0 - g * m) * (1.0 - g * m)
         cov[j] = h * cov[j] + e * m * (m * (cov[j] + shrink * mean[j]) + trace)
-        mean[j] = _flush(h * mean[j], NEGLIGIBLE * NEGLIGIBLE)
+        mean[j] = _flush(h * mean[j], UNDERFLOW * UNDERFLOW)
 
 
 @njit(nogil=True, fastmath=REORDER, forceinline=True)
-def _plain_back(mu, many, state, a, s2, g, shrink, share):  # type: ignore[no-untyped-def]
-    """The slope in the share of one step; ``a`` becomes the slope in the moments before it."""
+def _plain_back(mu, multiplicity, state, a, s2, g, shrink, share):  # type: ignore[no-untyped-def]
+    """dVar/d(share) of one step; ``a`` becomes dVar/d(moments before the step)."""
     cov, mean = state[0], state[1]
     trace = shrink * s2
-    own = 0.0
-    at = 0.0
+    diagonal = 0.0
+    slope_trace = 0.0
     for j in range(mu.size):
         y = cov[j] + shrink * mean[j]
-        w = many[j] * mu[j]
+        w = multiplicity[j] * mu[j]
         trace += w * y
-        own += w * mu[j] * a[j] * y
-        at += w * a[j]
+        diagonal += w * mu[j] * a[j] * y
+        slope_trace += w * a[j]
     e = g * g * share
     for j in range(mu.size):
         m = mu[j]
         h = (1.0 - g * m) * (1.0 - g * m)
-        a[j] = h * a[j] + e * m * (m * a[j] + at)
-    return g * g * (own + at * trace)
+        a[j] = h * a[j] + e * m * (m * a[j] + slope_trace)
+    return g * g * (diagonal + slope_trace * trace)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def plain_slopes(mu, many, energy, s2, rates, shrink, shares, slopes):  # type: ignore[no-untyped-def]
+def plain_slopes(mu, multiplicity, energy, s2, rates, shrink, shares, slopes):  # type: ignore[no-untyped-def]
     """Plain SGD, last iterate: returns Var, fills w_t = dVar/dx_t.
 
     With h = (1 - g mu)^2, e = g^2 x, D x = mu^2 x + mu (mu . x) and a factor k = ``shrink``
@@ -77,10 +77,10 @@ def plain_slopes(mu, many, energy, s2, rates, shrink, shares, slopes):  # type: 
     for t in range(T):
         if t % block == 0:
             saved[t // block] = state
-        _plain_step(mu, many, state, s2, rates[t], shrink[t], shares[t])
+        _plain_step(mu, multiplicity, state, s2, rates[t], shrink[t], shares[t])
     variance = 0.0
     for j in range(M):
-        variance += many[j] * mu[j] * state[0, j]
+        variance += multiplicity[j] * mu[j] * state[0, j]
     a = mu.copy()
     history = np.empty((block, 2, M))
     for k in range(saved.shape[0] - 1, -1, -1):
@@ -88,24 +88,26 @@ def plain_slopes(mu, many, energy, s2, rates, shrink, shares, slopes):  # type: 
         history[0] = saved[k]
         for t in range(first, last - 1):
             history[t - first + 1] = history[t - first]
-            _plain_step(mu, many, history[t - first + 1], s2, rates[t], shrink[t], shares[t])
+            _plain_step(
+                mu, multiplicity, history[t - first + 1], s2, rates[t], shrink[t], shares[t]
+            )
         for t in range(last - 1, first - 1, -1):
             slopes[t] = _plain_back(
-                mu, many, history[t - first], a, s2, rates[t], shrink[t], shares[t]
+                mu, multiplicity, history[t - first], a, s2, rates[t], shrink[t], shares[t]
             )
     return variance
 
 
-# Rows of the state of ``general_slopes``: centred moments of (e, v), and their means.
+# Rows of the state of ``general_slopes``: centred second moments of (e, v), then their means.
 EE, EV, VV, E, V = range(5)
 
 
 @njit(nogil=True, fastmath=REORDER, forceinline=True)
-def _general_step(mu, many, state, s2, rule, share):  # type: ignore[no-untyped-def]
+def _general_step(mu, multiplicity, state, s2, rule, share):  # type: ignore[no-untyped-def]
     look, keep, gain, drag, push = rule
     trace = s2
     for j in range(mu.size):
-        trace += many[j] * mu[j] * _at_gradient(state, j, look)
+        trace += multiplicity[j] * mu[j] * _at_gradient(state, j, look)
     for j in range(mu.size):
         m = mu[j]
         A, B = 1.0 + push * m, drag + push * m * look
@@ -122,19 +124,19 @@ def _general_step(mu, many, state, s2, rule, share):  # type: ignore[no-untyped-
 
 @njit(nogil=True, fastmath=REORDER, forceinline=True)
 def _at_gradient(state, j, look):  # type: ignore[no-untyped-def]
-    """E y^2 where the gradient is taken."""
+    """E y^2 at the point where the gradient is taken."""
     y = state[E, j] + look * state[V, j]
     return state[EE, j] + look * (2.0 * state[EV, j] + look * state[VV, j]) + y * y
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def general_slopes(mu, many, energy, s2, rule, average, shares, slopes):  # type: ignore[no-untyped-def]
+def general_slopes(mu, multiplicity, energy, s2, rule, average, shares, slopes):  # type: ignore[no-untyped-def]
     """Any update rule and readout: returns Var, fills w_t = dVar/dx_t.
 
     Var = sum_t sum_j n_j mu_j psi_tj^2 n2_tj with n2_t = x_t (D Y_t + s2 mu), psi the
-    readout's response to the noise, and Y_t the second moment at the gradient point, to
-    which the noise of earlier steps adds. So n2_t acts directly, through psi_t, and through
-    the moments (ee, ev, vv) after its step, whose slopes are a = (a0, a1, a2):
+    readout's response to the noise, and Y_t the second moment at the gradient point, which
+    includes the noise of earlier steps. So n2_t acts directly, through psi_t, and through the
+    moments (ee, ev, vv) after its step; the slopes in these are a = (a0, a1, a2):
 
     q_j = mu_j psi_j^2 + push^2 a0 + push gain a1 + gain^2 a2 = dVar/dn2_tj / n_j,
     w_t = q . (D Y_t + s2 mu), and x_t D q is what Y_t adds to the slopes before the step.
@@ -148,7 +150,7 @@ def general_slopes(mu, many, energy, s2, rule, average, shares, slopes):  # type
     for t in range(T):
         if t % block == 0:
             saved[t // block] = state
-        _general_step(mu, many, state, s2, rule[t], shares[t])
+        _general_step(mu, multiplicity, state, s2, rule[t], shares[t])
     variance = 0.0
     a = np.zeros((3, M))
     response = np.zeros((2, M))  # of the readout to e_t and v_t
@@ -159,12 +161,12 @@ def general_slopes(mu, many, energy, s2, rule, average, shares, slopes):  # type
         history[0] = saved[k]
         for t in range(first, last - 1):
             history[t - first + 1] = history[t - first]
-            _general_step(mu, many, history[t - first + 1], s2, rule[t], shares[t])
+            _general_step(mu, multiplicity, history[t - first + 1], s2, rule[t], shares[t])
         for t in range(last - 1, first - 1, -1):
             look, keep, gain, drag, push = rule[t]
             past = history[t - first]
             trace = s2
-            direct = own = direct_at = at = 0.0
+            direct = diagonal = direct_slope_trace = slope_trace = 0.0
             for j in range(M):
                 m = mu[j]
                 e, v = response[0, j] + average[t], response[1, j]
@@ -174,19 +176,19 @@ def general_slopes(mu, many, energy, s2, rule, average, shares, slopes):  # type
                 straight = m * psi * psi
                 q[j] = straight + push * (push * a[0, j] + gain * a[1, j]) + gain * gain * a[2, j]
                 y = _at_gradient(past, j, look)
-                w = many[j] * m
+                w = multiplicity[j] * m
                 trace += w * y
                 direct += w * m * straight * y
-                direct_at += w * straight
-                own += w * m * q[j] * y
-                at += w * q[j]
-            slopes[t] = own + at * trace
-            variance += shares[t] * (direct + direct_at * trace)
+                direct_slope_trace += w * straight
+                diagonal += w * m * q[j] * y
+                slope_trace += w * q[j]
+            slopes[t] = diagonal + slope_trace * trace
+            variance += shares[t] * (direct + direct_slope_trace * trace)
             for j in range(M):
                 m = mu[j]
                 A, B = 1.0 + push * m, drag + push * m * look
                 C, D = gain * m, keep + gain * m * look
-                y = shares[t] * m * (m * q[j] + at)
+                y = shares[t] * m * (m * q[j] + slope_trace)
                 a0, a1, a2 = a[0, j], a[1, j], a[2, j]
                 a[0, j] = A * A * a0 + A * C * a1 + C * C * a2 + y
                 a[1, j] = 2.0 * A * B * a0 + (A * D + B * C) * a1 + 2.0 * (C * D * a2 + look * y)
@@ -195,8 +197,8 @@ def general_slopes(mu, many, energy, s2, rule, average, shares, slopes):  # type
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def mean_levels(mu, many, energy, rule, levels):  # type: ignore[no-untyped-def]
-    """mu . y^2 of the mean where every step takes its gradient."""
+def mean_levels(mu, multiplicity, energy, rule, levels):  # type: ignore[no-untyped-def]
+    """mu . y^2 for the mean y at the point where each step takes its gradient."""
     e = -np.sqrt(energy)
     v = np.zeros(mu.size)
     for t in range(rule.shape[0]):
@@ -204,19 +206,19 @@ def mean_levels(mu, many, energy, rule, levels):  # type: ignore[no-untyped-def]
         levels[t] = 0.0
         for j in range(mu.size):
             y = e[j] + look * v[j]
-            levels[t] += many[j] * mu[j] * y * y
+            levels[t] += multiplicity[j] * mu[j] * y * y
             e[j] = _flush(e[j] + drag * v[j] + push * mu[j] * y)
             v[j] = _flush(keep * v[j] + gain * mu[j] * y)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def fitted(mu, many, rates, degrees):  # type: ignore[no-untyped-def]
-    """df before every step and, last, at the end: sum_j n_j [1 - prod_{s <= t} (1 - g_s mu_j)]."""
+def fitted(mu, multiplicity, rates, degrees):  # type: ignore[no-untyped-def]
+    """df before every step, then at the end: sum_j n_j [1 - prod_{s <= t} (1 - g_s mu_j)]."""
     psi = np.ones(mu.size)
     for t in range(degrees.size):
         total = 0.0
         for j in range(mu.size):
-            total += many[j] * (1.0 - psi[j])
+            total += multiplicity[j] * (1.0 - psi[j])
         degrees[t] = total
         if t < rates.size:
             for j in range(mu.size):

@@ -1,4 +1,4 @@
-"""What the compiled loops share."""
+"""Helpers shared by the compiled loops."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from numba.extending import intrinsic
 
 from batchlaw._base.checks import FloatArray
 
-# Lets the compiler vectorise sums; left out where rounding errors are tracked on purpose.
+# Lets the compiler vectorise sums; not used where rounding errors are tracked on purpose.
 REORDER = {"reassoc", "contract", "nsz"}
 
 
 def aligned_zeros(*shape: int) -> FloatArray:
-    """Zeros that start on a cache line: loads that straddle two lines cost 30 % of a sweep."""
+    """Zeros aligned to a cache line: loads that straddle two lines cost 30 % of a sweep."""
     size = math.prod(shape)
     buffer = np.zeros(size + 8)
     start = -buffer.ctypes.data % 64 // 8
@@ -26,7 +26,7 @@ def aligned_zeros(*shape: int) -> FloatArray:
 
 @intrinsic
 def fma(context: Any, a: Any, b: Any, c: Any) -> Any:
-    """a b + c with one rounding, so that fma(a, b, -a b) is the product's exact error."""
+    """a b + c with a single rounding, so that fma(a, b, -a b) is the product's exact error."""
 
     def generate(context: Any, builder: ir.IRBuilder, signature: Any, args: Any) -> Any:
         return builder.fma(*args)

@@ -1,4 +1,4 @@
-"""Covariance of multi-pass SGD on a dataset: what the matrix products leave to do."""
+"""Covariance of multi-pass SGD on a dataset: the work that is not a matrix product."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from batchlaw._base.kernels.common import REORDER
 def covariance_step(C, fresh, strength, decay, product, mean):  # type: ignore[no-untyped-def]
     """C <- (decay - strength product) C + fresh - strength mean, in place.
 
-    Columns of the packed C (P, S) are schedules with strength g^2 rho; the others are
-    vectors over the entries: (1 - g nu_a)(1 - g nu_b), nu_a nu_b and q_a q_b.
+    C (P, S) holds one packed matrix per schedule, and ``strength`` is g^2 rho. ``decay``,
+    ``product`` and ``mean`` run over the entries: (1 - g nu_a)(1 - g nu_b), nu_a nu_b, q_a q_b.
     """
     P, S = C.shape
     for p in range(P):
@@ -24,10 +24,10 @@ def covariance_step(C, fresh, strength, decay, product, mean):  # type: ignore[n
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def epoch_response(z, nu, labels, rates, shares, iterates, gradients, survivals):  # type: ignore[no-untyped-def]
-    """What each sample of an epoch would leave if it alone were drawn, and the mean's shift.
+    """Each sample's first-order effect on the end of an epoch, and the shift of the mean.
 
-    The first is D (N, K): D_i <- A D_i + g share (z_i r_i - q), with A = I - g Sigma_hat.
-    The second is sum_t g share Psi_t sum_i z_i (z_i . D_i), D before step t and Psi_t the
+    The effects are D (N, K): D_i <- A D_i + g share (z_i r_i - q), with A = I - g Sigma_hat.
+    The shift is sum_t g share Psi_t sum_i z_i (z_i . D_i), with D before step t and Psi_t the
     product of the A after it. ``share`` is the part of batch t drawn from this epoch.
     """
     N, K = z.shape

@@ -1,4 +1,4 @@
-"""The one-pass recursion for features whose fourth moments are not Gaussian."""
+"""The one-pass recursion for features with non-Gaussian fourth moments."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from batchlaw._base.kernels.common import REORDER
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def fourth_moment_moments(mu, many, energy, source, own, all_, rates, batches, out):  # type: ignore[no-untyped-def]
-    """As ``moments.one_pass_moments``, with D x = own mu^2 x + all mu (mu . x) and any source.
+def fourth_moment_moments(  # type: ignore[no-untyped-def]
+    mu, multiplicity, energy, source, diagonal, rank_one, rates, batches, out
+):
+    """As ``moments.one_pass_moments``, but D x = diagonal mu^2 x + rank_one mu (mu . x).
 
-    Cn <- h Cn + e (D Cn + source),  Cc <- h Cc + e D (Cc + m^2),  m^2 <- h m^2; ``out`` is
-    (S, 3): bias, noise variance, covariance variance at the end.
+
+    Cn <- h Cn + e (D Cn + source),  Cc <- h Cc + e D (Cc + m^2),  m^2 <- h m^2, for any source.
+    ``out`` is (S, 3): bias, noise variance, covariance variance at the end.
     """
     S, T = batches.shape
     M = mu.size
@@ -27,21 +30,21 @@ def fourth_moment_moments(mu, many, energy, source, own, all_, rates, batches, o
             noise_trace = 0.0
             cov_trace = 0.0
             for j in range(M):
-                w = many[j] * mu[j]
+                w = multiplicity[j] * mu[j]
                 noise_trace += w * noise[j]
                 cov_trace += w * (cov[j] + mean[j])
-            noise_trace *= e * all_
-            cov_trace *= e * all_
+            noise_trace *= e * rank_one
+            cov_trace *= e * rank_one
             for j in range(M):
                 m = mu[j]
                 h = (1.0 - g * m) * (1.0 - g * m)
-                f = h + e * own * m * m
+                f = h + e * diagonal * m * m
                 noise[j] = f * noise[j] + m * noise_trace + e * source[j]
-                cov[j] = f * cov[j] + e * own * m * m * mean[j] + m * cov_trace
+                cov[j] = f * cov[j] + e * diagonal * m * m * mean[j] + m * cov_trace
                 mean[j] = h * mean[j]
         a = b = c = 0.0
         for j in range(M):
-            w = many[j] * mu[j]
+            w = multiplicity[j] * mu[j]
             a += w * mean[j]
             b += w * noise[j]
             c += w * cov[j]

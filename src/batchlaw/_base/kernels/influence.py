@@ -1,4 +1,4 @@
-"""Backward recursions: what survives of the noise of each step."""
+"""Backward recursions for the surviving part of each step's noise."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from numba import njit
 
 from batchlaw._base.kernels.common import REORDER, fma
 
-# Below this a survival factor counts as zero: its square is under the smallest normal number.
-NEGLIGIBLE = 1e-155
+# Survival factors below this are set to zero: their squares would be subnormal, which is slow.
+UNDERFLOW = 1e-155
 BLOCK = 256
 
 
@@ -28,25 +28,25 @@ def _influence_block(mu, weight, q, rates, kappa):  # type: ignore[no-untyped-de
         for j in range(mu.size):
             x = g * mu[j]
             factor = 1.0 - x
-            # Exact: 1 - x is, for x >= 1/2, and 1 is the larger of the two otherwise.
-            cut_off = ((1.0 - factor) - x) - fma(g, mu[j], -x)
-            product = fma(q[j], factor, q[j] * cut_off)
-            q[j] = product if abs(product) > NEGLIGIBLE else 0.0
+            # Exact: 1 - x has no rounding error for x >= 1/2, and otherwise 1 is the larger term.
+            rounding = ((1.0 - factor) - x) - fma(g, mu[j], -x)
+            product = fma(q[j], factor, q[j] * rounding)
+            q[j] = product if abs(product) > UNDERFLOW else 0.0
 
 
 @njit(nogil=True, cache=True)
-def influence(mu, many, rates):  # type: ignore[no-untyped-def]
+def influence(mu, multiplicity, rates):  # type: ignore[no-untyped-def]
     """kappa_t = gamma_t^2 sum_j n_j mu_j^2 prod_{s>t} (1 - gamma_s mu_j)^2.
 
-    Runs backwards with q_j = prod (1 - gamma_s mu_j). A plain product is not enough: at a
-    constant rate 1 - gamma mu is rounded the same way at every step, and over 10^6 steps
-    that costs up to 1.1e-10. So what its rounding cut off is put back each time; the
-    rounding of q itself has no preferred sign and stays near 1e-13. Directions come largest
-    first; those whose q has died are dropped from the front between blocks.
+    Runs backwards with q_j = prod (1 - gamma_s mu_j). A plain product is not accurate enough:
+    at a constant rate 1 - gamma mu is rounded the same way at every step, and over 10^6 steps
+    that costs up to 1.1e-10. So its rounding error is added back each time; the rounding of q
+    itself has no preferred sign and stays near 1e-13. Directions are sorted by decreasing
+    eigenvalue; between blocks, those whose q has reached zero are dropped from the front.
     """
     T = rates.size
     kappa = np.zeros(T)
-    weight = many * mu * mu
+    weight = multiplicity * mu * mu
     q = np.ones(mu.size)
     first = 0
     end = T
@@ -60,30 +60,30 @@ def influence(mu, many, rates):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def general_influence(mu, many, rule, average):  # type: ignore[no-untyped-def]
+def general_influence(mu, multiplicity, rule, average):  # type: ignore[no-untyped-def]
     """kappa_t for any update rule and readout, by the adjoint of the recursion.
 
-    (at_e, at_v) is the readout's response to e_t and v_t; the noise of step t enters e
-    with ``push`` and v with ``gain``, so psi_t = push at_e + gain at_v and
+    (to_e, to_v) is the readout's response to e_t and v_t; the noise of step t enters e
+    with ``push`` and v with ``gain``, so psi_t = push to_e + gain to_v and
     kappa_t = sum_j n_j mu_j^2 psi_tj^2.
     """
     T = rule.shape[0]
     M = mu.size
-    at_e = np.zeros(M)
-    at_v = np.zeros(M)
+    to_e = np.zeros(M)
+    to_v = np.zeros(M)
     kappa = np.zeros(T)
     for t in range(T - 1, -1, -1):
         look, keep, gain, drag, push = rule[t]
         total = 0.0
         for j in range(M):
-            e = at_e[j] + average[t]
-            v = at_v[j]
+            e = to_e[j] + average[t]
+            v = to_v[j]
             psi = push * e + gain * v
-            total += many[j] * mu[j] * mu[j] * psi * psi
-            # Response to e and v before the step; below NEGLIGIBLE it is gone for good.
+            total += multiplicity[j] * mu[j] * mu[j] * psi * psi
+            # Response to e and v before the step.
             e_before = e + mu[j] * psi
             v_before = drag * e + keep * v + look * mu[j] * psi
-            at_e[j] = e_before if abs(e_before) > NEGLIGIBLE else 0.0
-            at_v[j] = v_before if abs(v_before) > NEGLIGIBLE else 0.0
+            to_e[j] = e_before if abs(e_before) > UNDERFLOW else 0.0
+            to_v[j] = v_before if abs(v_before) > UNDERFLOW else 0.0
         kappa[t] = total
     return kappa

@@ -1,9 +1,8 @@
 """Recursions for multi-pass SGD averaged over datasets.
 
-Complex arrays hold one entry for each point z_k of a contour around the spectrum of the
-sample covariance; only its upper half is stored, and sums are twice their real part.
-``out`` has a last axis of T + 1, on which every step is recorded from the start on, or of 1:
-the end alone.
+Complex arrays hold one entry per point z_k of a contour around the spectrum of the sample
+covariance. Only its upper half is stored; a sum over the contour is twice the real part. The
+last axis of ``out`` has length T + 1 to record the start and every step, or 1 for the end only.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from batchlaw._base.kernels.common import REORDER
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def simple_fluctuation(mu, many, energy, residual_variance, rates, rho, samples):  # type: ignore[no-untyped-def]
-    """Fluctuation of every schedule: one pass with 1/B -> rho and a source that df/N shrinks."""
+def simple_fluctuation(mu, multiplicity, energy, residual_variance, rates, rho, samples):  # type: ignore[no-untyped-def]
+    """Fluctuation per schedule: one pass with 1/B -> rho and a source reduced by df/N."""
     S, T = rho.shape
     M = mu.size
     out = np.zeros(S)
@@ -29,8 +28,8 @@ def simple_fluctuation(mu, many, energy, residual_variance, rates, rho, samples)
             bias = 0.0
             trace = 0.0
             for j in range(M):
-                w = many[j] * mu[j]
-                fitted += many[j] * (1.0 - mean[j])
+                w = multiplicity[j] * mu[j]
+                fitted += multiplicity[j] * (1.0 - mean[j])
                 bias += w * energy[j] * mean[j] * mean[j]
                 trace += w * cov[j]
             e = g * g * rho[s, t]
@@ -38,11 +37,11 @@ def simple_fluctuation(mu, many, energy, residual_variance, rates, rho, samples)
             level = trace + shrink * (bias + residual_variance)
             for j in range(M):
                 h = (1.0 - g * mu[j]) ** 2
-                own = cov[j] + shrink * energy[j] * mean[j] * mean[j]
-                cov[j] = h * cov[j] + e * mu[j] * (mu[j] * own + level)
+                diagonal = cov[j] + shrink * energy[j] * mean[j] * mean[j]
+                cov[j] = h * cov[j] + e * mu[j] * (mu[j] * diagonal + level)
                 mean[j] *= 1.0 - g * mu[j]
         for j in range(M):
-            out[s] += many[j] * mu[j] * cov[j]
+            out[s] += multiplicity[j] * mu[j] * cov[j]
     return out
 
 
@@ -61,14 +60,14 @@ def descent_variance(z, readout, residual_variance, rates):  # type: ignore[no-u
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def contour_fluctuation(  # type: ignore[no-untyped-def]
-    z, trace, target, readout, residual_variance, rates, rho, spread, own, out
+    z, trace, target, readout, residual_variance, rates, rho, spread, diagonal, out
 ):
-    """Fluctuation that the mean squared residual V drives, a row of ``out`` a schedule.
+    """Fluctuation driven by the mean squared residual V; ``out`` has one row per schedule.
 
-    With h = (1 - g z)^2 + own g^2 rho z^2 and sums over the contour,
+    With h = (1 - g z)^2 + diagonal g^2 rho z^2 and sums over the contour,
 
         V = s2 (1 - sum T (1 - psi^2)) + sum E z x + sum T z c
-        c <- h c + g^2 rho z (spread V + own s2 psi^2),   x <- h x,   psi <- (1 - g z) psi,
+        c <- h c + g^2 rho z (spread V + diagonal s2 psi^2),   x <- h x,   psi <- (1 - g z) psi,
 
     and sum R c is recorded.
     """
@@ -92,9 +91,11 @@ def contour_fluctuation(  # type: ignore[no-untyped-def]
                 level += 2.0 * (target[k] * z[k] * x[k] + trace[k] * (z[k] * c[k] - fitted)).real
             for k in range(K):
                 d = 1.0 - g * z[k]
-                h = d * d + own * e * z[k] * z[k]
+                h = d * d + diagonal * e * z[k] * z[k]
                 square = psi[k] * psi[k]
-                c[k] = h * c[k] + e * z[k] * (spread * level + own * residual_variance * square)
+                c[k] = h * c[k] + e * z[k] * (
+                    spread * level + diagonal * residual_variance * square
+                )
                 x[k] *= h
                 psi[k] *= d
             if every or t == T - 1:
@@ -104,11 +105,11 @@ def contour_fluctuation(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def pair_products(z, weights, rates, strength, until, out):  # type: ignore[no-untyped-def]
-    """sum_km W_km prod_t [(1 - g z_k)(1 - g z_m) + e z_k z_m], a row of ``out`` a row of e.
+    """sum_km W_km prod_t [(1 - g z_k)(1 - g z_m) + e z_k z_m]; one row of ``out`` per row of e.
 
     k runs over the upper half of the contour, m over all of it: ``weights`` is (K, 2 K),
     with the conjugate points last. W is symmetric, so m starts at k in either half. Pairs with
-    z_k are left out after ``until``[k] steps.
+    z_k are dropped after ``until``[k] steps.
     """
     S, T = strength.shape
     K = z.size
@@ -155,10 +156,10 @@ def _weighted(weights, re, im, k):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def lifetimes(z, rates, strength, negligible):  # type: ignore[no-untyped-def]
-    """Steps up to which a pair with each point may count, and the largest logarithm on the way.
+    """The last step at which a pair with each point matters, and the largest logarithm met.
 
     |(1 - g z)(1 - g w) + e z w| <= sqrt(|1 - g z|^2 + e |z|^2) sqrt(|1 - g w|^2 + e |w|^2): a
-    pair is below e^negligible where the logarithms of its points' roots so far sum to less.
+    pair is below e^negligible once the logarithms of its two roots sum to less than that.
     """
     logs = np.zeros(z.size)
     until = np.zeros(z.size, dtype=np.int64)

@@ -1,7 +1,7 @@
 """Forward recursions of second moments.
 
-``out`` is (S, K, 3): bias, noise variance, covariance variance. With K = T + 1 every step
-is recorded, from the start on; with K = 1 the end alone.
+``out`` is (S, K, 3): bias, noise variance, covariance variance. K = T + 1 records the start
+and every step, K = 1 the end only.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from batchlaw._base.kernels.common import REORDER
 
 
 @njit(nogil=True, fastmath=REORDER, forceinline=True)
-def _record(mu, many, mean_square, noise, cov, out):  # type: ignore[no-untyped-def]
+def _record(mu, multiplicity, mean_square, noise, cov, out):  # type: ignore[no-untyped-def]
     a = b = c = 0.0
     for j in range(mu.size):
-        w = many[j] * mu[j]
+        w = multiplicity[j] * mu[j]
         a += w * mean_square[j]
         b += w * noise[j]
         c += w * cov[j]
@@ -26,7 +26,7 @@ def _record(mu, many, mean_square, noise, cov, out):  # type: ignore[no-untyped-
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def one_pass_moments(mu, many, energy, residual_variance, rates, batches, out):  # type: ignore[no-untyped-def]
+def one_pass_moments(mu, multiplicity, energy, residual_variance, rates, batches, out):  # type: ignore[no-untyped-def]
     """Plain SGD, last iterate. With h = (1 - g mu)^2, e = g^2 / B, D x = mu^2 x + mu (mu . x):
 
     Cn <- h Cn + e (D Cn + s2 mu),  Cc <- h Cc + e D (Cc + m^2),  m^2 <- h m^2.
@@ -39,14 +39,14 @@ def one_pass_moments(mu, many, energy, residual_variance, rates, batches, out): 
         cov = np.zeros(M)
         mean = energy.copy()
         if every:
-            _record(mu, many, mean, noise, cov, out[s, 0])
+            _record(mu, multiplicity, mean, noise, cov, out[s, 0])
         for t in range(T):
             g = rates[t]
             e = g * g / batches[s, t]
             noise_trace = residual_variance
             cov_trace = 0.0
             for j in range(M):
-                w = many[j] * mu[j]
+                w = multiplicity[j] * mu[j]
                 noise_trace += w * noise[j]
                 cov_trace += w * (cov[j] + mean[j])
             noise_trace *= e
@@ -59,22 +59,22 @@ def one_pass_moments(mu, many, energy, residual_variance, rates, batches, out): 
                 cov[j] = f * cov[j] + e * m * m * mean[j] + m * cov_trace
                 mean[j] = h * mean[j]
             if every:
-                _record(mu, many, mean, noise, cov, out[s, t + 1])
+                _record(mu, multiplicity, mean, noise, cov, out[s, t + 1])
         if not every:
-            _record(mu, many, mean, noise, cov, out[s, 0])
+            _record(mu, multiplicity, mean, noise, cov, out[s, 0])
 
 
-# Centred second moments of (e, v, s), s the readout so far: rows of the state below.
+# Rows of the state of ``general_moments``: centred second moments of (e, v, s), s the readout.
 EE, EV, VV, ES, VS, SS = range(6)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
-def general_moments(mu, many, energy, residual_variance, rule, batches, running, out):  # type: ignore[no-untyped-def]
+def general_moments(mu, multiplicity, energy, residual_variance, rule, batches, running, out):  # type: ignore[no-untyped-def]
     """Any update rule and readout. Per direction the state (e, v, s) is linear in the noise:
 
     e' = A e + B v + push n,  v' = C e + D v + gain n,  s' = hold s + weight e',
     with n of variance (D Y + s2 mu)/B_t and Y the second moment where the gradient is taken.
-    A row of ``running`` is (hold, weight); s starts at u_0, and is what is recorded.
+    Rows of ``running`` are (hold, weight). s starts at u_0; its moments are recorded.
     """
     S, T = batches.shape
     M = mu.size
@@ -88,7 +88,7 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, running,
             mean[0, j] = -np.sqrt(energy[j])
             mean[2, j] = mean[0, j]
         if every:
-            _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])
+            _record(mu, multiplicity, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])
         for t in range(T):
             look, keep, gain, drag, push = rule[t]
             hold, weight = running[t]
@@ -105,7 +105,7 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, running,
                         + look * look * x[k, VV, j]
                         + k * centre[j]
                     )
-                    trace += many[j] * mu[j] * at_gradient[j]
+                    trace += multiplicity[j] * mu[j] * at_gradient[j]
                 trace += (1 - k) * residual_variance
                 for j in range(M):
                     m = mu[j]
@@ -118,7 +118,7 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, running,
                     x[k, VV, j] = C * C * ee + 2.0 * C * D * ev + D * D * vv + gain * gain * n2
                     x[k, EE, j] = new_ee
                     x[k, EV, j] = new_ev
-                    # The old readout against the new e and v, then e joins it, weighted.
+                    # Old readout times new e and v first; then weight e is added to it.
                     with_e = hold * (A * x[k, ES, j] + B * x[k, VS, j])
                     with_v = hold * (C * x[k, ES, j] + D * x[k, VS, j])
                     x[k, ES, j] = with_e + weight * new_ee
@@ -134,6 +134,6 @@ def general_moments(mu, many, energy, residual_variance, rule, batches, running,
                 mean[1, j] = keep * v + gain * g
                 mean[2, j] = hold * mean[2, j] + weight * mean[0, j]
             if every:
-                _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, t + 1])
+                _record(mu, multiplicity, mean[2] ** 2, x[0, SS], x[1, SS], out[s, t + 1])
         if not every:
-            _record(mu, many, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])
+            _record(mu, multiplicity, mean[2] ** 2, x[0, SS], x[1, SS], out[s, 0])

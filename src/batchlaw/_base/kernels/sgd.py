@@ -1,4 +1,4 @@
-"""Sampling, SGD and GD on datasets: one repetition a call."""
+"""Sampling, SGD and GD on datasets: one repetition per call."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ def gaussian_samples(rng, scale, optimum, residual_scale, features, labels):  # 
 def _sgd_step(features, labels, rows, start, batch, share, u, residuals):  # type: ignore[no-untyped-def]
     """u <- u - share sum_i z_i (z_i . u - y_i) over rows[start : start + batch].
 
-    All residuals first, then u in place: no gradient array to clear and apply. Rows are
-    subtracted in fours, which reads and writes u once for four of them. ``share`` is
-    rate/batch, divided by the caller: here the compiler would move the division into the
-    loops.
+    All residuals come first, then u changes in place, so no gradient array is needed. Rows are
+    subtracted four at a time, which reads and writes u once per four rows. The caller divides
+    ``share`` = rate/batch: the compiler would move a division here into the loops.
     """
     M = u.size
     for k in range(batch):
@@ -57,7 +56,7 @@ def _sgd_step(features, labels, rows, start, batch, share, u, residuals):  # typ
 
 @njit(nogil=True, cache=True)
 def one_pass(features, labels, offset, rates, batches, done, position, u):  # type: ignore[no-untyped-def]
-    """Run every schedule as far as its whole batches lie in this window of the sample stream.
+    """Run every schedule over the batches that lie entirely in this window of the sample stream.
 
     The window holds samples offset, offset + 1, ...; ``done`` (steps taken) and
     ``position`` (samples used) of each schedule are updated in place, as is ``u``.
@@ -81,8 +80,7 @@ def one_pass(features, labels, offset, rates, batches, done, position, u):  # ty
 def _draw_rows(rng, rows, batch):  # type: ignore[no-untyped-def]
     """Move a uniform subset to rows[:batch]: the first steps of a Fisher-Yates shuffle.
 
-    The order left behind by earlier draws is no matter: the subset is uniform from any
-    start.
+    The order left by earlier draws does not matter: the subset is uniform from any start.
     """
     N = rows.size
     for k in range(batch):
@@ -94,7 +92,7 @@ def _draw_rows(rng, rows, batch):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def without_replacement(features, labels, rates, batches, rng, u):  # type: ignore[no-untyped-def]
-    """Multi-pass SGD: each batch a fresh uniform subset of the rows."""
+    """Multi-pass SGD: each batch is a fresh uniform subset of the rows."""
     S, T = batches.shape
     rows = np.arange(labels.size).astype(np.uint64)
     residuals = np.empty(batches.max())
@@ -108,7 +106,7 @@ def without_replacement(features, labels, rates, batches, rng, u):  # type: igno
 
 @njit(nogil=True, cache=True)
 def with_replacement(features, labels, rates, batches, rng, u):  # type: ignore[no-untyped-def]
-    """Multi-pass SGD: each batch made of independent uniform rows."""
+    """Multi-pass SGD: each batch consists of independent uniform rows."""
     S, T = batches.shape
     N = labels.size
     widest = batches.max()
@@ -125,7 +123,7 @@ def with_replacement(features, labels, rates, batches, rng, u):  # type: ignore[
 
 @njit(nogil=True, cache=True)
 def reshuffled(features, labels, rates, batches, rng, u):  # type: ignore[no-untyped-def]
-    """Random reshuffling: each epoch is a fresh order of all rows; batches run across its end."""
+    """Random reshuffling: a fresh order of all rows per epoch; batches may span two epochs."""
     S, T = batches.shape
     N = labels.size
     rows = np.arange(N).astype(np.uint64)
@@ -148,7 +146,7 @@ def reshuffled(features, labels, rates, batches, rng, u):  # type: ignore[no-unt
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def second_moments(features, right):  # type: ignore[no-untyped-def]
-    """Z^T Z / N, and Z^T r / N for each row r of ``right``: one pass over the features."""
+    """Z^T Z / N, and Z^T r / N for each row r of ``right``, in one pass over the features."""
     N, M = features.shape
     K = right.shape[0]
     covariance = np.zeros((M, M))
@@ -179,7 +177,7 @@ def second_moments(features, right):  # type: ignore[no-untyped-def]
 def gradient_descent(covariance, forcing, rates, theta):  # type: ignore[no-untyped-def]
     """theta <- theta - gamma_t (Sigma_hat theta - b_hat), for K right-hand sides at once.
 
-    ``theta`` and ``forcing`` are (K, M). Sigma_hat is symmetric: its rows go in fours.
+    ``theta`` and ``forcing`` are (K, M). Sigma_hat is symmetric; its rows are used four at a time.
     """
     K, M = theta.shape
     fours = M - M % 4

@@ -1,8 +1,8 @@
-"""Dynamic programming over constant stages, and the sizes of given stages.
+"""Dynamic programming over constant stages, and the best sizes of given stages.
 
-A stage of ``length`` n and influence ``mass`` K that uses batches of b costs K/b and n b
-samples. At a price ``lam`` a sample its best cost is F(n, K) = min_b K/b + lam n b, with b
-among the allowed sizes. Sizes are float64; they hold whole numbers where ``whole``.
+A stage of ``length`` n and influence ``mass`` K with batches of size b costs K/b and uses n b
+samples. At a price ``lam`` per sample its best cost is F(n, K) = min_b K/b + lam n b, with b
+among the allowed sizes. Sizes are float64, with integer values where ``whole`` is set.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-# Lets the compiler vectorise minima. Not "reassoc": sums of two parts rely on their order.
-MINIMA = {"nnan", "nsz", "contract"}
+# Lets the compiler vectorise minima. Not "reassoc": two-part sums rely on their order.
+VECTOR_MINIMA = {"nnan", "nsz", "contract"}
 
 
 @njit(nogil=True, cache=True)
 def two_part_sums(kappa):  # type: ignore[no-untyped-def]
-    """Prefix sums P_0..P_T as a leading part and what its rounding cut off.
+    """Prefix sums P_0..P_T as a leading part and its accumulated rounding error.
 
-    A difference of plain prefix sums loses the mass of stages far below the largest.
+    Differences of plain prefix sums would lose the mass of stages far below the largest.
     """
     sums = np.zeros((2, kappa.size + 1))
     high = 0.0
@@ -33,7 +33,7 @@ def two_part_sums(kappa):  # type: ignore[no-untyped-def]
     return sums
 
 
-@njit(nogil=True, fastmath=MINIMA, forceinline=True)
+@njit(nogil=True, fastmath=VECTOR_MINIMA, forceinline=True)
 def _priced(mass, length, lam, low, high, whole):  # type: ignore[no-untyped-def]
     """F(n, K): convex in b, so the best allowed size is next to sqrt(K/(lam n))."""
     price = lam * length
@@ -46,11 +46,11 @@ def _priced(mass, length, lam, low, high, whole):  # type: ignore[no-untyped-def
     return mass / size + price * size
 
 
-@njit(nogil=True, fastmath=MINIMA)
+@njit(nogil=True, fastmath=VECTOR_MINIMA)
 def _priced_row(sums, ends, j, lam, low, high, spare, whole, row):  # type: ignore[no-untyped-def]
     """F of the stages from every earlier boundary to boundary j.
 
-    The others need ``low`` each, so a stage of length n can take low + spare/n at most.
+    All other steps need ``low``, so a stage of length n can take at most low + spare/n.
     """
     for i in range(j):
         length = ends[j] - ends[i]
@@ -60,7 +60,7 @@ def _priced_row(sums, ends, j, lam, low, high, spare, whole, row):  # type: igno
         row[i] = _priced(mass, length, lam, low, most, whole)
 
 
-@njit(nogil=True, fastmath=MINIMA)
+@njit(nogil=True, fastmath=VECTOR_MINIMA)
 def _least(first, second, size):  # type: ignore[no-untyped-def]
     least = np.inf
     for i in range(size):
@@ -72,8 +72,8 @@ def _least(first, second, size):  # type: ignore[no-untyped-def]
 def stage_costs(sums, ends, cut, stages, lam, low, high, spare, whole):  # type: ignore[no-untyped-def]
     """Least priced cost of reaching each boundary in at most k stages, (stages + 1, m + 1).
 
-    ``sums`` and ``ends`` are taken at the m + 1 boundaries. A cell i between neighbours
-    may also be split by a change of stage anywhere inside, for ``cut[i]`` (inf forbids it).
+    ``sums`` and ``ends`` are taken at the m + 1 boundaries. A stage may also end inside cell i,
+    between two neighbouring boundaries, at the cost ``cut[i]`` (inf forbids it).
     """
     m = ends.size - 1
     clean = np.full((stages + 1, m + 1), np.inf)
@@ -93,7 +93,7 @@ def stage_costs(sums, ends, cut, stages, lam, low, high, spare, whole):  # type:
 def stage_boundaries(  # type: ignore[no-untyped-def]
     costs, sums, ends, lam, low, high, spare, whole
 ):
-    """Indices of the boundaries behind the last entry of a table without split cells."""
+    """Indices of the boundaries that give the last entry of a table without split cells."""
     j = ends.size - 1
     k = costs.shape[0] - 1
     chosen = np.empty(k + 1, dtype=np.int64)
@@ -116,7 +116,7 @@ def stage_boundaries(  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def priced_steps(kappa, starts, lam, low, high, whole):  # type: ignore[no-untyped-def]
-    """sum_t F(1, kappa_t) over each cell: no split of the cell costs less."""
+    """sum_t F(1, kappa_t) over each cell, a lower bound on every split of the cell."""
     total = np.zeros(starts.size - 1)
     for cell in range(total.size):
         for t in range(starts[cell], starts[cell + 1]):
@@ -126,14 +126,14 @@ def priced_steps(kappa, starts, lam, low, high, whole):  # type: ignore[no-untyp
 
 @njit(nogil=True)
 def _wanted(mass, length, lam, whole):  # type: ignore[no-untyped-def]
-    """The largest size whose last unit is still worth lam a sample."""
+    """The largest size whose last unit still gains lam per sample."""
     ratio = mass / (lam * length)
     return np.floor((1.0 + np.sqrt(1.0 + 4.0 * ratio)) / 2.0) if whole else np.sqrt(ratio)
 
 
 @njit(nogil=True)
 def _extra(mass, length, sizes, lam, left, high, whole):  # type: ignore[no-untyped-def]
-    """Samples that the stages which still fit would take at the price lam."""
+    """Samples that the stages that still fit would take at the price lam."""
     total = 0.0
     for s in range(mass.size):
         if not whole or length[s] <= left:
@@ -144,7 +144,7 @@ def _extra(mass, length, sizes, lam, left, high, whole):  # type: ignore[no-unty
 
 @njit(nogil=True)
 def _raise_together(mass, length, sizes, left, high, whole):  # type: ignore[no-untyped-def]
-    """Raise sizes to the lowest common price that ``left`` pays; returns that price."""
+    """Raise sizes to the lowest common price that ``left`` can pay; returns that price."""
     most = 0.0
     least = np.inf
     for s in range(mass.size):
@@ -175,7 +175,7 @@ def _raise_together(mass, length, sizes, left, high, whole):  # type: ignore[no-
 
 @njit(nogil=True)
 def _raise_each(mass, length, sizes, left, high):  # type: ignore[no-untyped-def]
-    """One more for each stage that fits, in order of gain: the ties at the common price."""
+    """Add one to each stage that fits, in order of gain: these tie at the common price."""
     order = np.argsort(-mass / (length * sizes * (sizes + 1.0)), kind="mergesort")
     for s in order:
         if mass[s] > 0.0 and sizes[s] < high and length[s] <= left:
@@ -185,7 +185,7 @@ def _raise_each(mass, length, sizes, left, high):  # type: ignore[no-untyped-def
 
 @njit(nogil=True)
 def _raise_one(mass, length, sizes, left, high, whole):  # type: ignore[no-untyped-def]
-    """Raise the stage that gains most a sample; returns whether any could be raised."""
+    """Raise the stage with the largest gain per sample; returns whether any could be raised."""
     best = -1
     gain = -1.0
     for s in range(mass.size):
@@ -207,7 +207,7 @@ def _raise_one(mass, length, sizes, left, high, whole):  # type: ignore[no-untyp
 
 @njit(nogil=True)
 def _fill(mass, length, sizes, budget, high, whole):  # type: ignore[no-untyped-def]
-    """Spend the budget in order of gain a sample; returns the price of the first round."""
+    """Spend the budget in order of gain per sample; returns the price of the first round."""
     left = budget - np.sum(length * sizes)
     price = _raise_together(mass, length, sizes, left, high, whole)
     left = budget - np.sum(length * sizes)
@@ -228,11 +228,11 @@ def _fill(mass, length, sizes, budget, high, whole):  # type: ignore[no-untyped-
 
 @njit(nogil=True)
 def _search(mass, length, sizes, budget, low, high, lam, nodes):  # type: ignore[no-untyped-def]
-    """Better whole sizes by branch and bound; exact unless ``nodes`` run out.
+    """Improve integer sizes by branch and bound; exact unless ``nodes`` run out.
 
-    Depth first, the longest stage first, sizes in order of priced cost. A branch is left
-    when its priced cost so far, plus the least of the rest, less lam times the budget,
-    cannot beat the best by more than 1e-11. The last stage takes what is left.
+    Depth first, the longest stage first, sizes in order of priced cost. A branch is pruned
+    when its priced cost so far, plus the least possible for the rest, minus lam times the
+    budget, cannot beat the best by more than 1e-11. The last stage takes what is left.
     """
     k = mass.size
     best = np.sum(mass / sizes)
@@ -296,17 +296,17 @@ def _search(mass, length, sizes, budget, low, high, lam, nodes):  # type: ignore
 def stage_sizes(mass, length, budget, low, high, whole, nodes):  # type: ignore[no-untyped-def]
     """Sizes of given stages that minimise sum K_s/b_s with sum n_s b_s <= budget.
 
-    Real sizes are clipped square roots. Whole ones start from the greedy rule a sample,
-    which is optimal where all stages are as long, and are then searched.
+    Real sizes are clipped square roots. Integer sizes start from the greedy rule by gain per
+    sample, which is optimal if all stages have the same length, and are improved by a search.
     """
     sizes = np.full(mass.size, low)
     lam = _fill(mass, length, sizes, budget, high, whole)
     if whole and nodes > 0 and lam > 0.0 and np.max(length) > np.min(length):
         order = np.argsort(-length)
-        found = sizes[order]
-        _search(mass[order], length[order], found, budget, low, high, lam, nodes)
-        _fill(mass[order], length[order], found, budget, high, whole)
-        sizes[order] = found
+        ordered = sizes[order]
+        _search(mass[order], length[order], ordered, budget, low, high, lam, nodes)
+        _fill(mass[order], length[order], ordered, budget, high, whole)
+        sizes[order] = ordered
     return sizes
 
 
@@ -324,7 +324,7 @@ def stages_between(sums, ends, mass, length):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def stages_objective(sums, ends, budget, low, high, whole, nodes):  # type: ignore[no-untyped-def]
-    """sum K_s/b_s of given stages at their best sizes."""
+    """sum K_s/b_s of the given stages at their best sizes."""
     mass = np.empty(ends.size)
     length = np.empty(ends.size)
     stages_between(sums, ends, mass, length)
@@ -337,11 +337,11 @@ def stages_objective(sums, ends, budget, low, high, whole, nodes):  # type: igno
 
 @njit(nogil=True, cache=True)
 def improve_ends(sums, ends, rules, reach, near, trials, passes, precision, worth):  # type: ignore[no-untyped-def]
-    """Boundaries moved one at a time, by jumps that shrink from ``reach``, while they improve.
+    """Move one boundary at a time while that improves the objective, by shrinking jumps.
 
-    At most about ``trials`` objectives are computed (``rules`` are their other arguments). Jumps
-    are halved down to ``near`` and then shrink by one; passes end when one brings less than the
-    share ``worth``.
+    Jumps start at ``reach``, are halved down to ``near`` and then shrink by one. The search ends
+    after ``passes``, after about ``trials`` objectives (``rules`` are their other arguments), or
+    when a pass gains less than the share ``worth``.
     """
     ends = ends.copy()
     best = stages_objective(sums, ends, *rules)
@@ -350,12 +350,12 @@ def improve_ends(sums, ends, rules, reach, near, trials, passes, precision, wort
         for i in range(ends.size - 1):
             jump = reach
             while jump > 0 and trials > 0:
-                here = ends[i]
-                first = ends[i - 1] if i > 0 else 0
-                place = here
+                current = ends[i]
+                previous = ends[i - 1] if i > 0 else 0
+                place = current
                 lowest = np.inf
-                for trial in (here - jump, here + jump):
-                    if first < trial < ends[i + 1]:
+                for trial in (current - jump, current + jump):
+                    if previous < trial < ends[i + 1]:
                         ends[i] = trial
                         value = stages_objective(sums, ends, *rules)
                         trials -= 1
@@ -366,7 +366,7 @@ def improve_ends(sums, ends, rules, reach, near, trials, passes, precision, wort
                     best = lowest
                     ends[i] = place
                 else:
-                    ends[i] = here
+                    ends[i] = current
                     jump = jump // 2 if jump > near else jump - 1
         if before - best <= worth * before:
             break
