@@ -258,7 +258,7 @@ def test_a_check_of_what_has_no_samples_is_refused(client):
         ({"setting": {"momentum": 0.5}}, "momentum"),
         ({"setting": {"procedure": "reshuffled"}}, "procedure"),
         ({"setting": {"budget": 10**10}}, "budget"),
-        ({"setting": {"problem": "spectrum", "spectrum": many}}, "budget"),
+        ({"setting": {"problem": "spectrum", "spectrum": many}}, "spectrum"),
         ({"setting": {"budget": 60_000}, "repetitions": 2000}, "repetitions"),
     ):
         reply = client.post("/api/checks", json=asked)

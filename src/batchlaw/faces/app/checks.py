@@ -125,8 +125,7 @@ def _refuse_unmeasured(setting: PageSetting, repetitions: int) -> None:
 def _repetition_work(setting: PageSetting) -> float:
     """Numbers that one repetition of all schedules touches."""
     procedure, _ = setting.procedure_and_rule()
-    samples = float(setting.budget) * 1.5 + getattr(procedure, "samples", 0)
-    return MOST_SCHEDULES * samples * setting.sampled_directions
+    return setting.repetition_work(procedure, MOST_SCHEDULES, 1.5 * setting.budget)
 
 
 def _check_work(setting: PageSetting, repetitions: int) -> None:

@@ -87,12 +87,12 @@ class Guard:
         return None
 
     def _ours(self, host: str) -> bool:
-        found = re.fullmatch(
+        match = re.fullmatch(
             r"(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?", host, re.ASCII | re.IGNORECASE
         )
-        if found is None:
+        if match is None:
             return False
-        name = found[1].lower()
+        name = match[1].lower()
         if LOOPBACK.fullmatch(name) or name in self.names:
             return True
         return bool(self.names) and _digits(name)
@@ -106,5 +106,5 @@ def _digits(name: str) -> bool:
     return True
 
 
-def _no(status: int, said: str) -> JSONResponse:
-    return JSONResponse({"detail": said}, status)
+def _no(status: int, detail: str) -> JSONResponse:
+    return JSONResponse({"detail": detail}, status)

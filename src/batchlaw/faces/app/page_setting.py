@@ -21,8 +21,8 @@ from batchlaw.schedule.update_rule import UpdateRule, rule_by_words, rule_words
 MOST_WORK = 2 * 10**7
 # The mean field of multi-pass keeps pairs of points: its work grows faster.
 MOST_REUSE_STEPS = 8192
-# Numbers that a simulated view touches: some seconds.
-MOST_SIMULATED = 10**10
+# Numbers that a simulated view touches: some seconds. And directions, whose covariance it holds.
+MOST_SIMULATED, MOST_SAMPLED = 10**10, 4096
 # A Gaussian number costs about so many sums, a place in a random order as well.
 DRAW_COST = 30
 # Schedules of a view.
@@ -90,40 +90,36 @@ class PageSetting(BaseModel):
     @model_validator(mode="after")
     def _fits(self) -> Self:
         """Refused before anything is computed."""
-        words = self.words()
-        if self.problem == UPLOADED:
-            if self.spectrum is None:
-                raise InputError(UPLOADED, "must be uploaded for this problem")
-            others = {word.name for word in problem_words()} - {"problem", "sigma"}
-            refuse_unused(words, sorted(others), "an uploaded spectrum")
-        elif self.spectrum is not None:
-            raise InputError(UPLOADED, f"has no use with problem {self.problem}")
-        work = self.steps * self.directions
-        if work > MOST_WORK:
-            raise InputError(
-                "steps",
-                f"must be at most {MOST_WORK // self.directions} for {self.directions} directions",
-                f"{self.steps}",
-            )
+        self._check_upload()
         procedure, rule = self.procedure_and_rule()
         procedure.check_rule(rule)
-        if not procedure.solvable:
-            self.refuse_unsampled()
-            self._check_simulated_work(procedure)
-        elif procedure.reuses and self.steps > MOST_REUSE_STEPS:
-            raise InputError(
-                "steps",
-                f"must be at most {MOST_REUSE_STEPS} where data are reused",
-                f"{self.steps}",
-            )
+        self._check_work(procedure)
         self.limits.capped(procedure.max_batch).units(self.steps, self.budget)
         return self
 
-    def _check_simulated_work(self, procedure: Procedure) -> None:
-        """A repetition runs every schedule, and GD for reference, on a dataset drawn for it."""
-        M, N = self.sampled_directions, getattr(procedure, "samples", 0)
-        draws = N * (DRAW_COST * (M + SCHEDULES) + M**2)
-        work = REPETITIONS * (draws + SCHEDULES * self.budget * M + 2 * self.steps * M**2)
+    def _check_upload(self) -> None:
+        if self.problem != UPLOADED:
+            if self.spectrum is not None:
+                raise InputError(UPLOADED, f"has no use with problem {self.problem}")
+            return
+        if self.spectrum is None:
+            raise InputError(UPLOADED, "must be uploaded for this problem")
+        others = {word.name for word in problem_words()} - {"problem", "sigma"}
+        refuse_unused(self.words(), sorted(others), "an uploaded spectrum")
+
+    def _check_work(self, procedure: Procedure) -> None:
+        most = MOST_WORK // self.directions
+        if self.steps > most:
+            raise InputError(
+                "steps", f"must be at most {most} for {self.directions} directions", f"{self.steps}"
+            )
+        if procedure.solvable and procedure.reuses and self.steps > MOST_REUSE_STEPS:
+            needed = f"must be at most {MOST_REUSE_STEPS} where data are reused"
+            raise InputError("steps", needed, f"{self.steps}")
+        if procedure.solvable:
+            return
+        self.refuse_unsampled()
+        work = REPETITIONS * self.repetition_work(procedure, SCHEDULES, self.budget)
         if work > MOST_SIMULATED:
             raise InputError(
                 "procedure",
@@ -133,13 +129,29 @@ class PageSetting(BaseModel):
                 subject=procedure.name,
             )
 
+    def repetition_work(self, procedure: Procedure, schedules: int, budget: float) -> float:
+        """Numbers that one repetition of a simulation touches."""
+        M, N = self.sampled_directions, getattr(procedure, "samples", 0)
+        runs = schedules * budget * M
+        if not procedure.reuses:
+            return runs
+        # A dataset and its covariance, an order of it for every schedule, and GD for reference.
+        draws = N * DRAW_COST * (M + schedules)
+        return runs + draws + (N + 2 * self.steps) * M**2
+
     def refuse_unsampled(self) -> None:
-        """Refuse a problem that stands for many, of which no samples can be drawn."""
+        """Refuse a problem of which no samples can be drawn, or too long ones."""
         if self.problem == "sketch":
             raise InputError(
                 "problem",
                 "must be one that samples can be drawn from, not the average of all sketches",
                 hint="take the paper's, a truncation or a spectrum",
+            )
+        if self.sampled_directions > MOST_SAMPLED:
+            raise InputError(
+                UPLOADED,
+                f"must have at most {MOST_SAMPLED} directions in all to be sampled",
+                f"{self.sampled_directions:g}",
             )
 
     def uses(self, name: str) -> bool:

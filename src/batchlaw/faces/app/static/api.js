@@ -13,9 +13,9 @@ export class Refused extends Error {
 async function reply(response) {
   if (response.ok) return response;
   const text = await response.text();
-  let said;
-  try { said = JSON.parse(text); } catch { said = { detail: text }; }
-  throw new Refused(said.detail || `${response.status} ${response.statusText}`, said.field, said.reason);
+  let refusal;
+  try { refusal = JSON.parse(text); } catch { refusal = { detail: text }; }
+  throw new Refused(refusal.detail || `${response.status} ${response.statusText}`, refusal.field, refusal.reason);
 }
 
 function post(path, body, signal) {

@@ -112,8 +112,8 @@ function mark(context, kind, x, y, r) {
 }
 
 // Exact values as a line through each family; measured ones as marks with their errors.
-export function collapse(chart, found, measured) {
-  const xs = [...new Set(found.points.map((p) => p.summary))].sort((a, b) => a - b);
+export function collapse(chart, curves, measured) {
+  const xs = [...new Set(curves.points.map((p) => p.summary))].sort((a, b) => a - b);
   const at = new Map(xs.map((x, k) => [x, k]));
   const column = (family, points, key) => {
     const out = xs.map(() => null);
@@ -145,17 +145,17 @@ export function collapse(chart, found, measured) {
     }
     ctx.restore();
   };
-  const families = found.families;
+  const families = curves.families;
   chart.draw({
-    key: [found.term, dots.length > 0, found.points.length, found.points[0]?.value, dots.map((p) => p.value)],
+    key: [curves.term, dots.length > 0, curves.points.length, curves.points[0]?.value, dots.map((p) => p.value)],
     scales: { x: { time: false, distr: 3 }, y: { distr: 3 } },
-    axes: [{ label: found.summary }, { label: found.term, side: 3 }],
+    axes: [{ label: curves.summary }, { label: curves.term, side: 3 }],
     series: [
-      { label: found.summary, value: (_, v) => (v === null ? "" : short(v)) },
+      { label: curves.summary, value: (_, v) => (v === null ? "" : short(v)) },
       ...families.map((family) => line(`${SIGN[FAMILY[family][1]]} ${family.replaceAll("_", " ")}`, FAMILY[family][0], { width: 1, spanGaps: true, dash: [] })),
     ],
-    hooks: { draw: [(u) => { for (const family of families) { paint(family, found.points)(u); paint(family, dots)(u); } }] },
-  }, [xs, ...families.map((family) => column(family, found.points, "value"))]);
+    hooks: { draw: [(u) => { for (const family of families) { paint(family, curves.points)(u); paint(family, dots)(u); } }] },
+  }, [xs, ...families.map((family) => column(family, curves.points, "value"))]);
 }
 
 const PARTS = ["approximation", "bias", "variance", "fluctuation", "cross"];
