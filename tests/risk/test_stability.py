@@ -42,7 +42,9 @@ def test_the_largest_stable_rate_with_momentum_is_where_the_spectral_radius_is_o
     batch, momentum, nesterov, pytorch
 ):
     problem = bl.Problem.from_spectrum([0.9, 0.5, 0.1], [1.0, 1.0, 1.0], 1.0, [1, 1, 4])
-    limit = largest_stable_rate(problem, batch, momentum=momentum, nesterov=nesterov)
+    limit = largest_stable_rate(
+        problem, batch, rule=bl.sgd(momentum, nesterov=nesterov and momentum > 0.0)
+    )
     form = {"momentum": momentum, "nesterov": nesterov, "pytorch": pytorch}
     below, above = (
         _spectral_radius_with_momentum(problem, share * limit, batch, **form)

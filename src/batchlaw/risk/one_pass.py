@@ -86,7 +86,7 @@ def one_pass_risk(
     ours = parts(problem)
     check_overflow(ours, gamma, sizes)
     if np.ndim(update.momentum) == 0:
-        note = growth_note(problem, gamma, sizes, float(update.momentum), update.nesterov)
+        note = growth_note(problem, gamma, sizes, update)
     else:
         note = excess_note(problem, ours.sum(axis=-1))
     single = checks.is_single(batches)

@@ -9,11 +9,10 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import Unstable
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import SCHEDULE, Note
+from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, linear
 
 
-def growth(
-    problem: Problem, rate: float, batch: float, momentum: float = 0.0, nesterov: bool = False
-) -> float:
+def growth(problem: Problem, rate: float, batch: float, rule: SGD = PLAIN) -> float:
     """A number below 1 where SGD's second moment contracts at a fixed rate and batch.
 
     The gradient's noise in direction j has the variance (mu_j^2 y_j + mu_j sum_k n_k mu_k y_k)/B,
@@ -24,8 +23,8 @@ def growth(
     gamma tr(Sigma) < 2 is its limit for B = 1 and small gamma); with momentum h is the variance
     of the ARMA process that a direction then is. Both forms of momentum agree at a fixed rate.
     """
-    x, beta = rate * problem.eigenvalues, momentum
-    if nesterov:
+    x, beta = rate * problem.eigenvalues, float(rule.momentum)
+    if rule.nesterov:
         top = x * (1.0 + beta + beta * (1.0 + 2.0 * beta) * x)
         bottom = (1.0 - beta + beta * x) * (2.0 * (1.0 + beta) - (1.0 + 2.0 * beta) * x)
     else:
@@ -37,20 +36,19 @@ def growth(
     return float((problem.multiplicity * top / room).sum())
 
 
-def largest_stable_rate(
-    problem: Problem, batch: float, *, momentum: float = 0.0, nesterov: bool = False
-) -> float:
+def largest_stable_rate(problem: Problem, batch: float, *, rule: UpdateRule | None = None) -> float:
     """The fixed rate up to which the second moment of SGD with this batch contracts."""
     from scipy.optimize import brentq
 
     batch = checks.real("batch", batch, above=0.0)
+    update = linear(rule, "the largest stable rate")
 
     def excess(rate: float) -> float:
         # Zero where the growth is 1, and finite where it is infinite.
-        return 0.5 - 1.0 / (1.0 + growth(problem, rate, batch, momentum, nesterov))
+        return 0.5 - 1.0 / (1.0 + growth(problem, rate, batch, update))
 
     # Just past the rates at which the mean contracts the growth is infinite.
-    top = (1.0 + 1e-12) * 2.0 * (1.0 + momentum) / float(problem.eigenvalues[0])
+    top = (1.0 + 1e-12) * 2.0 * (1.0 + float(update.momentum)) / float(problem.eigenvalues[0])
     return float(brentq(excess, 0.0, top, xtol=np.finfo(float).tiny, rtol=1e-15))
 
 
@@ -69,16 +67,15 @@ def growth_note(
     problem: Problem,
     rates: FloatArray,
     batches: FloatArray,
-    momentum: float = 0.0,
-    nesterov: bool = False,
+    rule: SGD,
 ) -> Note | None:
     """A sentence where some steps of a run enlarge the second moment, or None."""
 
     def stable_rate(batch: float) -> float:
-        return largest_stable_rate(problem, batch, momentum=momentum, nesterov=nesterov)
+        return largest_stable_rate(problem, batch, rule=rule)
 
     smallest, largest = float(batches.min()), float(batches.max())
-    if growth(problem, float(rates.max()), smallest, momentum, nesterov) < 1.0:
+    if growth(problem, float(rates.max()), smallest, rule) < 1.0:
         return None  # the worst pair is stable, and so is every other
     # The limit is a smooth function of the batch: a few points of it serve for the share of
     # steps, and only the worst step is judged by its own.
@@ -94,7 +91,7 @@ def growth_note(
     return Note(
         f"the second moment grows at about {100 * share:.3g} % of the steps: rate {rate:.6g} at "
         f"step {step + 1}{SCHEDULE} is above {limit:.6g}, the largest stable one for batch "
-        f"{batch:g}" + (f" and momentum {momentum:g}" if momentum else ""),
+        f"{batch:g}" + (f" and momentum {rule.momentum:g}" if rule.momentum else ""),
         "growth",
         int(row) if batches.shape[0] > 1 else None,
     )
