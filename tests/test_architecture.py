@@ -82,12 +82,15 @@ def _nodes(tree: ast.AST, types: bool) -> Iterator[ast.AST]:
             yield from _nodes(node, types)
 
 
-def imports(path: Path, types: bool = True) -> Iterator[str]:
-    """Every module a file imports: at its top, inside functions, for types alone, or by name.
+@cache
+def imports(path: Path, types: bool = True) -> tuple[str, ...]:
+    """Every module a file imports: at its top, inside functions, for types alone, or by name."""
+    return tuple(_imports(_tree(path), path, types))
 
-    A text that is the name of a module in a room counts: it is imported by that name.
-    """
-    for node in _nodes(_tree(path), types):
+
+def _imports(tree: ast.Module, path: Path, types: bool = True) -> Iterator[str]:
+    """A text that is the name of a module in a room counts: it is imported by that name."""
+    for node in _nodes(tree, types):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -147,8 +150,7 @@ def test_a_heavy_package_is_imported_in_its_place_alone(package):
     assert users == set(allowed)
 
 
-def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
-    planted = SOURCE / "risk" / "planted.py"
+def test_every_form_of_import_is_seen():
     text = (
         "import batchlaw.faces.cli\n"
         "from batchlaw import plots\n"
@@ -162,7 +164,6 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
         "importlib.import_module('torch.nn')\n"
         "LATER = {'x': 'batchlaw.design.optimum'}\n"
     )
-    monkeypatch.setitem(globals(), "_tree", lambda path: ast.parse(text))
     assert {
         "batchlaw.faces.cli",
         "batchlaw.plots",
@@ -173,7 +174,7 @@ def test_every_form_of_import_is_seen(tmp_path, monkeypatch):
         "batchlaw.jobs.store",
         "torch.nn",
         "batchlaw.design.optimum",
-    } <= set(imports(planted))
+    } <= set(_imports(ast.parse(text), SOURCE / "risk" / "planted.py"))
 
 
 @pytest.mark.process

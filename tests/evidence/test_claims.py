@@ -121,6 +121,7 @@ def test_an_id_names_one_claim_and_its_family_and_a_name_one_task():
                     assert all_claims()[claim.id] == claim
 
 
+@pytest.mark.slow
 def test_tasks_of_the_full_size_alone_give_the_claims_that_they_announce():
     small = CheckSize(False, longest=30_000, longest_reuse=0, dim=0, rows=0, draws=0, datasets=0)
     quick = {task.name for task in literature.tasks(QUICK)}

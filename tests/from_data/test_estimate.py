@@ -242,6 +242,7 @@ def test_effective_dimensions_are_the_populations():
         np.testing.assert_allclose(found[1], squared, rtol=0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("a", [1.5, 2.0, 3.0])
 def test_the_exponent_of_a_power_law_is_in_its_interval(a):
     mu = np.arange(1.0, 401.0) ** -a

@@ -19,6 +19,7 @@ def test_influence_matches_its_definition(mu, rates):
     np.testing.assert_allclose(ours, reference.influence(mu, rates), rtol=1e-12, atol=1e-290)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("peak", [0.05, 1.0, 1.9999])
 def test_influence_over_a_million_steps_is_within_1e_10_of_the_logarithmic_form(peak):
     mu = np.array([1.0, 0.37, 1e-2, 3e-4, 1e-5])

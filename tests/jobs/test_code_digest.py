@@ -32,6 +32,7 @@ def changed(tmp_path):
     return modules
 
 
+@pytest.mark.slow
 def test_a_docstring_a_comment_and_formatting_change_nothing(changed):
     assert not changed("_base/kernels/sgd.py", '"""', '"""Of kernels. ')
     assert not changed("_base/kernels/sgd.py", "@njit", "# Compiled.\n@njit")
@@ -63,6 +64,7 @@ def test_a_face_a_picture_and_the_store_change_nothing(changed):
         assert not [name for name in reached if name.startswith("batchlaw.faces")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", sorted(CLAIMS))
 def test_a_change_in_one_family_is_no_change_of_the_others(module, changed):
     name = module.removeprefix("batchlaw.").replace(".", "/")

@@ -108,6 +108,7 @@ def test_mean_field_matches_the_average_of_dense_recursions(small, N, peak):
     assert (error < 0.004 * mean).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replacement", [False, True])
 def test_mean_field_matches_monte_carlo(small, replacement):
     rates, batches = bl.wsd(40, 0.2), np.stack([np.full(40, 3), np.repeat([2, 6], 20)])
