@@ -12,7 +12,7 @@ from batchlaw.risk.one_pass import one_pass_risk
 
 def test_full_size_adds_the_panels_the_boundary_and_the_finite_sizes():
     quick, full = literature.tasks(QUICK), literature.tasks(FULL)
-    assert len(full) - len(quick) == 3 + 1 + len(random_features.PAIRS)
+    assert len(full) - len(quick) == 3 + 1 + len(random_features.LATE_SETTLING)
 
 
 @pytest.mark.parametrize(

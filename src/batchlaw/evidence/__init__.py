@@ -1,1 +1,1 @@
-"""What the package shows for itself: experiments, claims, a training study, sweeps."""
+"""Experiments on the package itself: the paper's, its claims, a training study, and sweeps."""

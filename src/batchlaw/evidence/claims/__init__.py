@@ -1,1 +1,1 @@
-"""The paper's claims, each measured and judged: one file per family, all in ``registry``."""
+"""The paper's claims, measured and judged: one module per family, collected in ``registry``."""

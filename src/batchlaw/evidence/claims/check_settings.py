@@ -1,4 +1,4 @@
-"""What the families share: sizes, pairs of exponents, problems, and the names of horizons."""
+"""Shared by the families of claims: check sizes, exponents, problems, and names of horizons."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.theory.laws import Law
 
-# (a, b) inside b < a + 1: the first six with b <= a, where the approximation settles too.
+# (a, b) with b < a + 1. The first six have b <= a, so that the approximation settles too.
 PAIRS = (
     (1.5, 1.25),
     (1.5, 1.5),
@@ -31,17 +31,17 @@ SPECTRA = (1.5, 2.0, 2.5, 3.0)
 # Beyond b = a + 1.
 OUTSIDE_PAIR = (1.5, 3.0)
 
-# The sketch is so wide that no schedule here sees its end.
+# Sketch width that acts as infinite: no schedule here reaches its last direction.
 WIDE = 10**12
-# gamma tr(Sigma): below the 1/12 of appendix H.
+# gamma tr(Sigma), below the 1/12 that appendix H requires.
 RATE = 0.08
-# A window of local regression: one decade.
+# Width of a local regression window, in log x: one decade.
 DECADE = math.log(10.0)
 
-# The conditions on the largest norm of a sample: at a fixed rate no large dataset meets them.
+# Ids of the conditions on the largest sample norm: no large dataset meets them at a fixed rate.
 LARGEST_NORM = ("largest-norm", "largest-norm-mean")
 
-# What a row says where all hypotheses of its theorem hold.
+# Shown in a row where every hypothesis of its theorem holds.
 ALL_HOLD = "hold"
 
 LEARNING = "gamma T"
@@ -89,10 +89,10 @@ def peak_rate(problem: Problem, rate: float = RATE) -> float:
 
 
 def outside(law: Law) -> tuple[str, ...]:
-    """Why a law's exponents should not be fitted here: failed hypotheses, or saturation.
+    """Reasons not to fit a law's exponents: failed hypotheses, or saturation.
 
-    The bias alone has no lower bound long before the variance saturates. The largest norm is
-    left out; ``hypotheses`` reports it.
+    The bias loses its own lower bound long before the variance saturates. The largest norm is
+    ignored here; ``hypotheses`` reports it.
     """
     failed = [
         f"{c.name} fails: {c.measured:.4g} against {c.limit:.4g}"
@@ -110,20 +110,22 @@ def outside(law: Law) -> tuple[str, ...]:
 def unexpectedly_outside(
     claims: Sequence[Claim], case: str, reasons: tuple[str, ...], quantity: str
 ) -> list[Check[Any]]:
-    """A failed check of each claim: the case was meant to lie inside the law's regime."""
+    """One failed check per claim: the case was meant to lie inside the law's regime."""
     evidence = OutsideRegime(reasons, quantity)
     return [Check(claim, case, evidence, NoLaw(expected=False)) for claim in claims]
 
 
 def hypotheses(law: Law) -> str:
-    """What a row says of its theorem's hypotheses."""
-    weak = [c for c in law.conditions if c.verdict != "holds"]
-    return "; ".join(f"{c.name} {c.verdict}: {c.measured:.3g}" for c in weak) or ALL_HOLD
+    """The hypotheses of a law that do not hold, for the claims table; else ``ALL_HOLD``."""
+    unmet = [c for c in law.conditions if c.verdict != "holds"]
+    return "; ".join(f"{c.name} {c.verdict}: {c.measured:.3g}" for c in unmet) or ALL_HOLD
 
 
-def step_grid(longest: int, decades: float = 2.0, each: int = 6) -> IntArray:
-    """Numbers of steps, ``each`` to a decade, up to the longest."""
-    return np.geomspace(longest / 10.0**decades, longest, round(each * decades) + 1).astype(int)
+def step_grid(longest: int, decades: float = 2.0, per_decade: int = 6) -> IntArray:
+    """Numbers of steps up to the longest, ``per_decade`` of them in each decade."""
+    return np.geomspace(longest / 10.0**decades, longest, round(per_decade * decades) + 1).astype(
+        int
+    )
 
 
 def horizons(steps: IntArray, peak: float) -> dict[str, FloatArray]:
@@ -133,9 +135,9 @@ def horizons(steps: IntArray, peak: float) -> dict[str, FloatArray]:
 
 
 def fewest_samples(mass: float) -> int:
-    """N with gamma L log N = N/3: the least reuse-free dataset for which that hypothesis holds.
+    """Smallest N with gamma L log N <= N/3: from there on that hypothesis holds.
 
-    With x = 3 gamma L, above e, that is N = -x W(-1/x) on the lower branch of Lambert's W.
+    With x = 3 gamma L > e, equality is at N = -x W(-1/x), on the lower branch of Lambert's W.
     """
     from scipy.special import lambertw
 
@@ -143,10 +145,10 @@ def fewest_samples(mass: float) -> int:
     return math.ceil(-x * float(lambertw(-1.0 / x, k=-1).real))
 
 
-def named(a: float, b: float | None = None, **more: object) -> str:
-    """A case in words."""
+def named(a: float, b: float | None = None, **sizes: object) -> str:
+    """Description of a case, such as "a = 2, b = 1.5, T = 64"."""
     exponents = f"a = {a:g}" if b is None else f"a = {a:g}, b = {b:g}"
-    return ", ".join([exponents, *(f"{name} = {value}" for name, value in more.items())])
+    return ", ".join([exponents, *(f"{name} = {value}" for name, value in sizes.items())])
 
 
 def parts(risks: Sequence[Risk], name: str) -> FloatArray:

@@ -1,8 +1,8 @@
 """A claim, the evidence for it, and the verdict: what every family of checks is made of.
 
-Evidence does not know the law. A law is judged by it, and so is any other law: a check that
-would also confirm a wrong law is worth nothing, so each check carries wrong laws that its
-evidence must contradict.
+Evidence does not depend on the law, so it can judge any law of its kind. A check that would also
+confirm a wrong law proves nothing, so each check carries wrong laws that its evidence must
+contradict.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class Claim:
     Attributes
     ----------
     id
-        "family/name", in lower case with hyphens: its name in tables, documents and tests.
+        "family/name", in lower case with hyphens; used in tables, documents and tests.
     sentence
         What is claimed.
     where
-        Where in the paper, or in another work.
+        Where the paper, or another work, states it.
     """
 
     id: str
@@ -64,7 +64,7 @@ LawT_contra = TypeVar("LawT_contra", contravariant=True)
 
 
 class Evidence(Protocol[LawT_contra]):
-    """What was measured, ready to judge any law of its kind."""
+    """A measurement that can judge any law of its kind."""
 
     def judge(self, law: LawT_contra) -> Judgement:
         """The verdict on one law."""
@@ -75,8 +75,8 @@ class Evidence(Protocol[LawT_contra]):
 class Exponent:
     """y ~ x^value, with x one of the evidence's abscissae.
 
-    ``tolerance`` is how far a settled slope may be off. With a ``rival`` abscissa the law
-    must also fit at least twice as closely against its own as against the rival.
+    ``tolerance`` is how far a settled slope may be off. With a ``rival`` abscissa, the law must
+    also fit at least twice as closely against its own abscissa as against the rival.
     """
 
     value: float
@@ -92,11 +92,11 @@ class Curve:
     Attributes
     ----------
     y
-        (K,), or (R, K) with one row a draw.
+        (K,), or (R, K) with one row per draw.
     width
-        Of the windows of local regression, in log x.
+        Width of the local regression windows, in log x.
     withheld
-        Why no verdict may be reached although a slope can be fitted; else empty.
+        Why there is no verdict although a slope can be fitted; empty otherwise.
     """
 
     abscissae: Mapping[str, FloatArray]
@@ -117,11 +117,11 @@ class Curve:
         notes = [f"standard error {slope.error:.1e}"] if slope.error else []
         notes.append(f"drift {slope.drift:.1e}")
         if law.rival is not None:
-            other = abs(self.slope(law.rival).value - law.value)
-            notes.append(f"off by {distance:.1e}, by {other:.1e} against {law.rival}")
-            if distance > 2.0 * other + SPREAD * slope.error:
+            rival_distance = abs(self.slope(law.rival).value - law.value)
+            notes.append(f"off by {distance:.1e}, by {rival_distance:.1e} against {law.rival}")
+            if distance > 2.0 * rival_distance + SPREAD * slope.error:
                 verdict = CONTRADICTED
-            elif other < 2.0 * distance and verdict == CONFIRMED:
+            elif rival_distance < 2.0 * distance and verdict == CONFIRMED:
                 verdict = OPEN
         if self.withheld:
             verdict = OPEN
@@ -141,7 +141,7 @@ class Proportional:
 
 @dataclass(frozen=True, eq=False)
 class Collapse:
-    """One value a schedule, and the summaries that might explain all of them.
+    """One value per schedule, and the summaries that might explain them all.
 
     ``error`` is the relative standard error of a value.
     """
@@ -157,7 +157,7 @@ class Collapse:
         return np.asarray(np.expm1(ratio - ratio.mean()))
 
     def judge(self, law: Proportional) -> Judgement:
-        """By the largest deviation from proportionality."""
+        """Verdict by the largest deviation from proportionality."""
         largest = float(np.abs(self.deviations(law.summary)).max())
         slack = SPREAD * self.error
         verdict = three_way(largest, slack, law.tolerance)
@@ -182,7 +182,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Estimate:
-    """A number with its standard error, and a bound on what else may be wrong with it."""
+    """A number with its standard error, and a bound on its systematic error, ``bias``."""
 
     value: float
     quantity: str
@@ -191,7 +191,7 @@ class Estimate:
     detail: str = ""
 
     def judge(self, law: Value) -> Judgement:
-        """By the distance on the wrong side."""
+        """Verdict by how far the estimate lies on the wrong side of the value."""
         distance = {
             "equal": abs(self.value - law.value),
             "at_most": self.value - law.value,
@@ -204,10 +204,10 @@ class Estimate:
             verdict = OPEN
         else:
             verdict = CONTRADICTED if distance > law.tolerance else CONFIRMED
-        words = {"equal": "", "at_most": "at most ", "at_least": "at least "}[law.side]
-        near = f" within {law.tolerance:.3g}" if law.side == "equal" and law.tolerance else ""
+        prefix = {"equal": "", "at_most": "at most ", "at_least": "at least "}[law.side]
+        suffix = f" within {law.tolerance:.3g}" if law.side == "equal" and law.tolerance else ""
         return Judgement(
-            f"{words}{law.value:.4g}{near}",
+            f"{prefix}{law.value:.4g}{suffix}",
             self.value,
             self.value - slack,
             self.value + slack,
@@ -218,20 +218,20 @@ class Estimate:
 
 @dataclass(frozen=True)
 class NoLaw:
-    """Where no law applies; ``expected`` where the case was chosen to show that."""
+    """No law applies; ``expected`` if the case was chosen to show that."""
 
     expected: bool
 
 
 @dataclass(frozen=True)
 class OutsideRegime:
-    """Evidence that is not taken: the reasons why a fit would mean nothing."""
+    """In place of a measurement: the reasons why a fit would be meaningless."""
 
     reasons: tuple[str, ...]
     quantity: str
 
     def judge(self, law: NoLaw) -> Judgement:
-        """Says so."""
+        """``OUTSIDE``, with the reasons."""
         nan = float("nan")
         return Judgement("nothing", nan, nan, nan, OUTSIDE, "; ".join(self.reasons))
 
@@ -245,11 +245,11 @@ class Check(Generic[LawT]):
     case
         The setting: exponents, sizes.
     evidence, law
-        Judged against each other.
+        What was measured, and the law that it judges.
     wrong
         Name -> a law that the same evidence must contradict.
     hypotheses
-        Which of the theorem's hypotheses do not hold here, with numbers; else empty.
+        The theorem's hypotheses that do not hold, with numbers; empty where none were tested.
     """
 
     claim: Claim
@@ -273,16 +273,16 @@ class Check(Generic[LawT]):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A piece of work: the checks of one case, or of a few that share their numbers.
+    """A unit of work: the checks of one case, or of a few cases that share computations.
 
     Attributes
     ----------
     name
-        In words, unique in its family: the store knows the task by it.
+        Unique in its family; part of the task's key in the store.
     claims
-        What its checks are about: each of these at least once, and nothing else.
+        The claims that its checks cover: each at least once, and no others.
     run
-        Gives the checks.
+        Computes the checks.
     """
 
     name: str
@@ -291,12 +291,12 @@ class Task:
 
 
 def task_name(what: str, **values: float) -> str:
-    """Words and numbers: "terms a=1.5 b=1.25"."""
+    """Name of a task with its parameters: "terms a=1.5 b=1.25"."""
     return " ".join([what, *(f"{name}={value:g}" for name, value in values.items())])
 
 
 def three_way(distance: float, slack: float, tolerance: float) -> str:
-    """Contradicted past tolerance and slack; confirmed within tolerance with little slack."""
+    """Contradicted past tolerance + slack; confirmed if distance and slack are within tolerance."""
     if distance > tolerance + slack:
         return CONTRADICTED
     return CONFIRMED if distance <= tolerance and slack <= tolerance else OPEN
@@ -304,12 +304,12 @@ def three_way(distance: float, slack: float, tolerance: float) -> str:
 
 def wrong_exponents(law: Exponent) -> dict[str, Exponent]:
     """The exponent off by 0.1 either way, and the horizons swapped where there are two."""
-    planted = {
+    wrong = {
         f"exponent {sign}0.1": Exponent(
             law.value + float(f"{sign}0.1"), law.against, law.tolerance, law.rival
         )
         for sign in ("+", "-")
     }
     if law.rival is not None:
-        planted["horizons swapped"] = Exponent(law.value, law.rival, law.tolerance, law.against)
-    return planted
+        wrong["horizons swapped"] = Exponent(law.value, law.rival, law.tolerance, law.against)
+    return wrong

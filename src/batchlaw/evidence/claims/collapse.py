@@ -1,4 +1,4 @@
-"""Any schedule enters through one number: 1/B_eff for one pass, rho_eff for data reuse."""
+"""A schedule matters through one number: 1/B_eff for one pass, rho_eff for data reuse."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ WITH_REPLACEMENT = Claim(
     "remark, with replacement; lemma wr-batch-fluc-source (I.4)",
 )
 
-# Bias small enough for the label noise to dominate, and one pair where it is not.
+# Pairs whose bias is small enough for the label noise to dominate, and a last one where it is not.
 PAIRS = ((1.5, 2.2), (2.0, 2.0), (2.0, 2.6), (2.5, 2.0), (3.0, 2.5), (2.0, 1.5))
 BUDGETS = (4.0, 64.0, 1024.0)
 # Data reuse: samples and steps for which gamma L log N is below N.
@@ -53,7 +53,7 @@ TOLERANCE = 0.05
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task a pair and procedure, and one with drawn datasets."""
+    """One task per pair and procedure, and one with drawn datasets."""
     pairs = PAIRS[:2] if size.quick else PAIRS
     return [
         *(
@@ -72,7 +72,7 @@ def _reuse_task(a: float, b: float, replacement: bool) -> Task:
 
 
 def shapes(steps: int, seed: int = 0) -> dict[str, FloatArray]:
-    """Batch sizes of mean one, of many shapes, none of them near the optimum by design."""
+    """Schedules of mean one in many shapes, none of them designed to be near the optimum."""
     t = (np.arange(steps) + 0.5) / steps
     rng = np.random.default_rng(seed)
     raw = {
@@ -163,7 +163,7 @@ def _reuse_check(evidence: Collapse, replacement: bool, case: str) -> Check[Any]
 
 
 def _reuse_batches(steps: int, samples: int, levels: int) -> FloatArray:
-    """All shapes at means from 1 to 0.3 N, cut to 1..N: where rho and 1/B differ."""
+    """All shapes at means from 1 to 0.3 N, clipped to 1..N, where rho and 1/B differ."""
     means = np.geomspace(1.0, 0.3 * samples, levels)
     raw = [mean * shape for mean in means for shape in shapes(steps).values()]
     return np.clip(np.round(raw), 1.0, samples)

@@ -1,8 +1,8 @@
-"""Sketches that are not Gaussian, and what SGD sees of them: S diag(w) S^T for given weights w.
+"""Sketch ensembles, and what SGD sees of a sketch: S diag(w) S^T for given weights w.
 
 Every ensemble has entries of mean 0 and variance 1/M. An ensemble is a function
 ``(rows, weights, rng) -> (K, rows, rows)``: the Gram matrices of one draw of S for K weight
-vectors over the ambient coordinates. None of them holds all of S at once.
+vectors over the ambient coordinates. None of them holds all of S in memory.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from batchlaw._base.checks import FloatArray, IntArray
 
 Ensemble = Callable[[int, FloatArray, np.random.Generator], FloatArray]
 
-# Doubles of S held at once.
+# Entries of S in memory at a time.
 BLOCK = 2**20
 
 
 def gaussian(rows: int, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """The paper's: independent N(0, 1/M) entries."""
+    """The paper's ensemble: independent N(0, 1/M) entries."""
     return _dense(rows, weights, lambda shape: rng.standard_normal(shape))
 
 
@@ -44,17 +44,21 @@ def thinned(density: float) -> Ensemble:
     return ensemble
 
 
-def column_sparse(each: int) -> Ensemble:
-    """Every column has ``each`` signs over sqrt(each), in distinct rows; 1 is the count sketch."""
+def column_sparse(per_column: int) -> Ensemble:
+    """``per_column`` signs over sqrt(per_column) in distinct rows of every column.
+
+    With one sign per column this is the count sketch.
+    """
 
     def ensemble(rows: int, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
         dim = weights.shape[1]
-        where = distinct_rows(rows, dim, each, rng)
-        signs = _signs((dim, each), rng)
-        cells = (where[:, :, None] * rows + where[:, None, :]).ravel()
-        products = (signs[:, :, None] * signs[:, None, :]) / each
+        occupied = distinct_rows(rows, dim, per_column, rng)
+        signs = _signs((dim, per_column), rng)
+        entries = (occupied[:, :, None] * rows + occupied[:, None, :]).ravel()
+        products = (signs[:, :, None] * signs[:, None, :]) / per_column
         grams = [
-            np.bincount(cells, (products * w[:, None, None]).ravel(), rows * rows) for w in weights
+            np.bincount(entries, (products * w[:, None, None]).ravel(), rows * rows)
+            for w in weights
         ]
         return np.reshape(grams, (-1, rows, rows))
 
@@ -64,15 +68,15 @@ def column_sparse(each: int) -> Ensemble:
 def hadamard(rows: int, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
     """Subsampled randomised Hadamard transform: M rows of it, signs on the columns.
 
-    With H diagonal the signs cancel, and S diag(w) S^T between rows r and s is entry r xor s
-    of the transform of w, over M: O(d log d), whatever M is. The dimension is a power of two.
+    With H diagonal the signs cancel, and entry (r, s) of S diag(w) S^T is entry r xor s of the
+    transform of w, over M: O(d log d) for any M. The dimension must be a power of two.
     """
     chosen = rng.choice(weights.shape[1], rows, replace=False)
     return walsh_hadamard(weights)[:, chosen[:, None] ^ chosen[None, :]] / rows
 
 
 def shuffled_hadamard(rows: int, weights: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """The same after a random permutation of the coordinates."""
+    """``hadamard`` after a random permutation of the coordinates."""
     return hadamard(rows, weights[:, rng.permutation(weights.shape[1])], rng)
 
 
@@ -91,15 +95,15 @@ def walsh_hadamard(values: FloatArray) -> FloatArray:
     return out
 
 
-def distinct_rows(rows: int, dim: int, each: int, rng: np.random.Generator) -> IntArray:
-    """(dim, each) row numbers, distinct within a column and uniform over such choices."""
-    chosen = rng.integers(0, rows, (dim, each))
+def distinct_rows(rows: int, dim: int, per_column: int, rng: np.random.Generator) -> IntArray:
+    """(dim, per_column) row numbers, distinct within a column and uniform over such choices."""
+    chosen = rng.integers(0, rows, (dim, per_column))
     while True:
         ordered = np.sort(chosen, axis=1)
-        again = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
-        if again.size == 0:
+        repeated = np.flatnonzero((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+        if repeated.size == 0:
             return chosen
-        chosen[again] = rng.integers(0, rows, (again.size, each))
+        chosen[repeated] = rng.integers(0, rows, (repeated.size, per_column))
 
 
 def _signs(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
@@ -109,10 +113,10 @@ def _signs(shape: tuple[int, int], rng: np.random.Generator) -> FloatArray:
 def _dense(
     rows: int, weights: FloatArray, entries: Callable[[tuple[int, int]], FloatArray]
 ) -> FloatArray:
-    """Grams of a sketch with independent entries, a block of coordinates at a time."""
-    many, dim = weights.shape
+    """Gram matrices of a sketch with independent entries, one block of coordinates at a time."""
+    count, dim = weights.shape
     roots = np.sqrt(weights / rows)
-    grams = np.zeros((many, rows, rows))
+    grams = np.zeros((count, rows, rows))
     block = max(BLOCK // rows, 1)
     for first in range(0, dim, block):
         part = roots[:, first : first + block]

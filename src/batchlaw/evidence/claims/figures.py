@@ -1,4 +1,4 @@
-"""The claims: slopes that settle, schedules that collapse, and all verdicts at a glance."""
+"""Figures of the claims: slopes that settle, schedules that collapse, and all verdicts."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ def slopes_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
                     )
         law = checks[0].law
         left.set(xscale="log", xlabel=law.against, ylabel="value / law (1 at the last)")
-        least = min(check.law.tolerance for check in checks)
-        right.axhspan(-least, least, color="#DDDDDD", zorder=0)
+        tolerance = min(check.law.tolerance for check in checks)
+        right.axhspan(-tolerance, tolerance, color="#DDDDDD", zorder=0)
         right.axhline(0.0, color="black", linewidth=0.8)
         right.set(xscale="log", xlabel=law.against, ylabel="local slope minus law")
         if law.rival is not None:
@@ -80,7 +80,10 @@ def collapse_figure(title: str, checks: Sequence[Check[Any]]) -> Figure:
 
 
 def overview_figure(labels: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> Figure:
-    """Measured minus predicted in units of the tolerance; a row is (claim, x, slack, verdict)."""
+    """Measured minus predicted, in units of the tolerance.
+
+    A row is (index of its label, x, slack, verdict).
+    """
     with matplotlib.rc_context(RC):
         lines = [fill(label, 58, break_on_hyphens=False) for label in labels]
         height = 1.2 + 0.17 * sum(text.count("\n") + 1.5 for text in lines)
@@ -89,10 +92,10 @@ def overview_figure(labels: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> F
         for verdict, colour in VERDICT_COLOURS.items():
             chosen = [row for row in rows if row[3] == verdict]
             if chosen:
-                at, x, slack, _ = zip(*chosen, strict=True)
+                index, x, slack, _ = zip(*chosen, strict=True)
                 axes.errorbar(
                     np.clip(x, -4.0, 4.0),
-                    -np.array(at, dtype=float),
+                    -np.array(index, dtype=float),
                     xerr=np.minimum(slack, 4.0),
                     fmt="o",
                     markersize=4,

@@ -1,4 +1,4 @@
-"""Influence under a power law: its pointwise form, its total, and the two horizons apart."""
+"""Influence under a power law: its pointwise form, its total, and the two horizons separated."""
 
 from __future__ import annotations
 
@@ -71,18 +71,19 @@ DECAY_GD_BIAS = _longer_decay("gd-bias", "GD bias", STAYS)
 DECAY_GD_VARIANCE = _longer_decay("gd-variance", "GD variance", STAYS)
 LONGER_DECAY = (DECAY_BIAS, DECAY_NOISE, DECAY_FLUCTUATION, DECAY_GD_BIAS, DECAY_GD_VARIANCE)
 
-# Pairs for the separation of the horizons.
+# (a, b) for which the two horizons are separated.
 SEPARATED = ((1.5, 1.5), (2.0, 2.0), (3.0, 2.5))
-# The decay ends at this share of the peak, whatever its length is.
+# The decay ends at this share of the peak, whatever its length.
 FINAL = 1e-6
-# Below this a the stable phase would have to be far longer than the decay.
-SETTLES = 2.0
+# Slopes settle from this a on; below it the stable phase would have to be far longer than the
+# decay.
+LEAST_SETTLING_A = 2.0
 REMAINING = "1 + R_t"
 TAU = "decay time"
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task a spectrum, and one a pair whose horizons are taken apart."""
+    """One task per spectrum, and one per pair whose horizons are separated."""
     return [
         *(
             Task(
@@ -141,15 +142,15 @@ def _pointwise(a: float, steps: int) -> Curve:
     rates = wsd(steps, peak_rate(problem))
     after = 1.0 + remaining_mass(rates)
     first = wsd_phases(steps)[0]
-    wanted = np.geomspace(after[first], 10.0, 25)[::-1]
-    # Remaining mass falls along the schedule.
-    at = np.unique(steps - 1 - np.searchsorted(after[::-1], wanted))[::-1]
-    scaled = influence(problem, rates)[at] / rates[at] ** 2
-    return Curve({REMAINING: after[at]}, scaled, "influence / rate^2", DECADE)
+    targets = np.geomspace(after[first], 10.0, 25)[::-1]
+    # Reversed for the search: remaining mass falls along the schedule.
+    indices = np.unique(steps - 1 - np.searchsorted(after[::-1], targets))[::-1]
+    scaled = influence(problem, rates)[indices] / rates[indices] ** 2
+    return Curve({REMAINING: after[indices]}, scaled, "influence / rate^2", DECADE)
 
 
 def _separation(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
-    """The decay gets longer, the stable phase shorter: the total mass of the rates stays."""
+    """Longer decays with shorter stable phases, at the same sum of the rates."""
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
     times = size.longest * np.geomspace(3e-4, 1e-2, 10)
@@ -175,20 +176,20 @@ def _separation(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
             named(a, b, A=f"{gamma * 0.6 * size.longest:.3g}"),
             Curve({TAU: times}, parts(risks, part), part, DECADE),
             law,
-            _planted(law, stays, a),
+            _wrong_laws(law, stays, a),
         )
         for claim, risks, part, law in curves
     ]
 
 
-def _planted(law: Exponent, stays: Exponent, a: float) -> dict[str, Exponent]:
-    """The other horizon; and exponents off by 0.1, where the slope settles at all."""
-    other = {} if law is stays else {"the other horizon": stays}
-    return other if other and a < SETTLES else wrong_exponents(law) | other
+def _wrong_laws(law: Exponent, stays: Exponent, a: float) -> dict[str, Exponent]:
+    """The other horizon, and exponents off by 0.1 where the slope settles at all."""
+    wrong = {} if law is stays else {"the other horizon": stays}
+    return wrong if wrong and a < LEAST_SETTLING_A else wrong_exponents(law) | wrong
 
 
 def _same_mass(steps: int, peak: float, decay_time: float) -> FloatArray:
-    """WSD with sum of rates 0.6 peak steps, and a decay of the given time constant."""
+    """WSD whose rates sum to 0.6 peak steps, with a decay of the given time constant."""
     warmup = steps // 10
     decay = round(-math.log(FINAL) * decay_time)
     stable = round(0.6 * steps - 0.5 * (warmup + 1) - decay_time * (1.0 - FINAL) + 0.5)

@@ -79,13 +79,13 @@ NOT_FITTED = Claim(
 )
 TERMS = (BIAS, NOISE, VARIANCE)
 
-# The paper's total variance is of the noise's order only where the bias is below this share of s2.
+# The total variance is of the noise's order only where the bias is below this share of s2.
 SMALL_BIAS = 0.05
-# Slow enough spectra for many directions before the cutoff at 10^6 steps.
+# Spectra that decay slowly enough to have many directions before the cutoff at 10^6 steps.
 CUTOFF_SPECTRA = (1.5, 2.0)
 # Pairs whose approximation and bias are followed from unsaturated to saturated.
 CROSSED = ((1.5, 1.5), (2.0, 1.5), (2.0, 2.0), (3.0, 2.5))
-# (a, b, M, gamma tr(Sigma)) outside theorem 1: the source, two widths, the rate.
+# (a, b, M, gamma tr(Sigma)) outside theorem 1, by the source, two widths and the rate.
 OUTSIDE_CASES = (
     (*OUTSIDE_PAIR, WIDE, RATE),
     (2.0, 1.5, 16, RATE),
@@ -94,12 +94,12 @@ OUTSIDE_CASES = (
 )
 NODES = 200
 BOTH, LEARNED, SKETCHED = "both terms", "the bias term alone", "the approximation term alone"
-# The constants of the two terms may differ by this factor less one.
-FACTOR = 1.0
+# Relative tolerance: the constants of the two terms may differ by a factor of two.
+TOLERANCE = 1.0
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task a pair of exponents, and one a spectrum for the cutoff."""
+    """One task per pair of exponents, and one per spectrum for the cutoff."""
     return [
         *(Task(task_name("terms", a=a, b=b), TERMS, partial(_terms, size, a, b)) for a, b in PAIRS),
         *(
@@ -132,7 +132,7 @@ def _law(size: CheckSize, a: float, b: float, sketch: int, rate: float) -> Law:
 
 
 def _not_fitted(size: CheckSize, a: float, b: float, sketch: int, rate: float) -> list[Check[Any]]:
-    """Cases that are chosen to lie outside theorem 1."""
+    """A case chosen to lie outside theorem 1."""
     law = _law(size, a, b, sketch, rate)
     reasons = outside(law)
     return [
@@ -191,10 +191,10 @@ def _terms(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
 def _deterministic(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
     """Approximation + bias on both sides of A^(1/a) = M: of the stated order throughout.
 
-    Past it the bias alone is not. The two terms have constants of their own, so the sum follows
-    the law within a factor, not within per cents.
+    Past that point the bias alone is not. The two terms have different constants, so the sum
+    follows the law within a factor, not within a few per cent.
     """
-    sizes, steps = (8, 32, 128, 512), step_grid(size.longest // 10, decades=3.0, each=2)
+    sizes, steps = (8, 32, 128, 512), step_grid(size.longest // 10, decades=3.0, per_decade=2)
     bias, total, terms = [], [], []
     for M in sizes:
         problem = wide_problem(a, b, M)
@@ -205,9 +205,9 @@ def _deterministic(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
             bias.append(float(risk.bias))
             total.append(risk.approximation + float(risk.bias))
     approximation, learning = np.array(terms).T
-    law = Proportional(BOTH, FACTOR)
+    law = Proportional(BOTH, TOLERANCE)
     summaries = {BOTH: approximation + learning, LEARNED: learning, SKETCHED: approximation}
-    wrong = {name: Proportional(name, FACTOR) for name in (LEARNED, SKETCHED)}
+    wrong = {name: Proportional(name, TOLERANCE) for name in (LEARNED, SKETCHED)}
     return [
         Check(
             APPROXIMATION_AND_BIAS,
@@ -220,33 +220,33 @@ def _deterministic(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
 
 
 def large_bias(share: float) -> str:
-    """Why a slope of a total is withheld, if it is."""
+    """Why the slope of a total is withheld; empty if it is not."""
     if share <= SMALL_BIAS:
         return ""
     return f"bias is {share:.0%} of s2 at the largest size, above {SMALL_BIAS:.0%}"
 
 
 def _cutoff(size: CheckSize, a: float) -> list[Check[Any]]:
-    """Few directions: past gamma T/log T = M^a the variance is M log T/T."""
+    """With few directions the variance is M log T/T past gamma T/log T = M^a."""
     gamma = RATE / power_sum_after(a, 0)
-    T = step_grid(size.longest, decades=3.0, each=8)
+    T = step_grid(size.longest, decades=3.0, per_decade=8)
     x = horizons(T, gamma)
-    endless = _noise(a, math.inf, T, gamma)
+    unlimited = _noise(a, math.inf, T, gamma)
     # The largest width whose cutoff is well inside the range, and widths below it.
-    most = int((0.4 * x[MEMORY][-1]) ** (1.0 / a))
-    widths = np.unique(np.geomspace(most / 4.0, most, 8).astype(int))
+    widest = int((0.4 * x[MEMORY][-1]) ** (1.0 / a))
+    widths = np.unique(np.geomspace(widest / 4.0, widest, 8).astype(int))
     curves = {int(M): _noise(a, int(M), T, gamma) for M in widths}
-    few = max(most // 10, 2)
-    curve = _noise(a, few, T, gamma)
+    narrow = max(widest // 10, 2)
+    curve = _noise(a, narrow, T, gamma)
     saturated = Curve(x, curve, "variance from label noise", 0.5 * DECADE)
-    cutoffs = [_halved(np.log(x[MEMORY]), curve / endless) for curve in curves.values()]
+    cutoffs = [_half_point(np.log(x[MEMORY]), curve / unlimited) for curve in curves.values()]
     law = Exponent(-1.0, MEMORY, 0.02, LEARNING)
-    # Direction M is the last: the cutoff is between it and the next.
+    # Direction M is the last one: the cutoff lies between it and the next.
     cutoff_law = Exponent(a, "M + 1/2", 0.03)
     return [
         Check(
             SATURATED,
-            named(a, M=few, T=f"{size.longest:.0e}"),
+            named(a, M=narrow, T=f"{size.longest:.0e}"),
             saturated,
             law,
             wrong_exponents(law) | {"unsaturated law": Exponent(1.0 / a - 1.0, MEMORY)},
@@ -271,6 +271,6 @@ def _noise(a: float, sketch: float, steps: IntArray, peak: float) -> FloatArray:
     return parts(risks, "variance_noise")
 
 
-def _halved(x: FloatArray, ratio: FloatArray) -> float:
+def _half_point(x: FloatArray, ratio: FloatArray) -> float:
     """Where a falling ratio passes 1/2."""
     return float(np.interp(-0.5, -ratio, x))

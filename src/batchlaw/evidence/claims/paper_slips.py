@@ -1,4 +1,4 @@
-"""Two slips of the paper, shown by measurement."""
+"""Two slips in the paper, shown by measurement."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ SCHEDULE = Claim(
     "title of appendix A.1; experiment 3",
 )
 
-# What the paper prints for experiment 3: the oracle's predicted ratio with data reuse.
+# The oracle's predicted ratio with data reuse, as the paper prints it for experiment 3.
 PRINTED_RATIO = 0.599
 N, L, BUDGET, PEAK = 512, 512, 4096, 0.05
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task a slip."""
+    """One task per slip."""
     head = (HEAD_IN_M, HEAD_IN_K)
     return [
         Task("head concentration", head, partial(_head_concentration, size)),
@@ -69,10 +69,10 @@ def _head_concentration(size: CheckSize) -> list[Check[Any]]:
 def _head(along: str, sizes: list[tuple[int, int]], exponent: float, draws: int) -> Check[Any]:
     """Largest |mu_j(Sigma_{0:k})/lambda_j - 1| for k coordinates with equal eigenvalues."""
     deviation = np.empty((draws, len(sizes)))
-    for draw, at in np.ndindex(deviation.shape):
-        k, M = sizes[at]
+    for draw, column in np.ndindex(deviation.shape):
+        k, M = sizes[column]
         columns = np.random.default_rng([3, draw, k, M]).standard_normal((M, k))
-        deviation[draw, at] = np.abs(np.linalg.eigvalsh(columns.T @ columns / M) - 1.0).max()
+        deviation[draw, column] = np.abs(np.linalg.eigvalsh(columns.T @ columns / M) - 1.0).max()
     x = np.array([k if along == "k" else M for k, M in sizes], dtype=np.float64)
     law = Exponent(exponent, along, 0.05)
     fixed = f"M = {sizes[0][1]}" if along == "k" else f"k = {sizes[0][0]}"
@@ -81,14 +81,14 @@ def _head(along: str, sizes: list[tuple[int, int]], exponent: float, draws: int)
         f"{fixed}, {along} = {x[0]:g}..{x[-1]:g}, draws = {draws}",
         Curve({along: x}, deviation, "largest deviation", math.log(x[-1] / x[0])),
         law,
-        # Against k an upper edge of fluctuations leaves less room.
+        # In k, fluctuations at the spectrum's edge leave little room to reject a shift of 0.1.
         ({} if along == "k" else wrong_exponents(law))
         | {"k/M as printed": Exponent(2.0 * exponent, along, 0.05)},
     )
 
 
 def _schedule() -> list[Check[Any]]:
-    """The title of A.1 gives data reuse another, smooth schedule; the printed figure is WSD's."""
+    """The title of A.1 names another smooth schedule for data reuse; the printed ratio is WSD's."""
     problem = Problem.paper()
     ours = _ratio(problem, wsd(L, PEAK))
     others = {

@@ -19,7 +19,7 @@ from batchlaw.evidence.claims import (
 from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize
 from batchlaw.evidence.claims.claim import Claim, Task
 
-# A claim is registered by a task that announces it.
+# A claim is registered through the tasks that list it.
 FAMILIES: dict[str, Callable[[CheckSize], Sequence[Task]]] = {
     "one-pass": one_pass.tasks,
     "influence": influence_law.tasks,
@@ -34,7 +34,7 @@ FAMILIES: dict[str, Callable[[CheckSize], Sequence[Task]]] = {
 
 def all_claims() -> dict[str, Claim]:
     """Every claim by id, family by family."""
-    return _announced((FULL, QUICK))
+    return _claims_measured((FULL, QUICK))
 
 
 def choose_claims(
@@ -42,8 +42,8 @@ def choose_claims(
     families: Collection[str] | None = None,
     ids: Collection[str] | None = None,
 ) -> dict[str, Claim]:
-    """The claims of some families and some others by id; with neither, all of this size."""
-    measured = _announced((size,))
+    """The claims of these families and those with these ids; all of this size by default."""
+    measured = _claims_measured((size,))
     if families is None and ids is None:
         return measured
     for name in families or ():
@@ -61,7 +61,7 @@ def choose_claims(
     return chosen
 
 
-def _announced(sizes: Sequence[CheckSize]) -> dict[str, Claim]:
+def _claims_measured(sizes: Sequence[CheckSize]) -> dict[str, Claim]:
     return {
         claim.id: claim
         for tasks in FAMILIES.values()
@@ -72,7 +72,7 @@ def _announced(sizes: Sequence[CheckSize]) -> dict[str, Claim]:
 
 
 def _refusal(id_: str) -> InputError:
-    """Why there is nothing to measure for an id."""
+    """For an id that is unknown, or not measured at this size."""
     known = all_claims()
     if id_ in known:
         hint = f"leave {arg('quick')} out"

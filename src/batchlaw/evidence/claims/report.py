@@ -1,4 +1,4 @@
-"""The claims table as CSV, JSON and a Markdown report with pictures."""
+"""The claims table as CSV, JSON and a Markdown report with figures."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 
 KeyT = TypeVar("KeyT")
 
-# Cases that are worth a picture of their own.
-SEVERAL = 2
+# A claim with at least this many cases gets its own figure.
+MIN_CASES_FOR_FIGURE = 2
 
 INTRODUCTION = """\
 A slope is a local log-log regression over the largest sizes; its interval is two standard errors
@@ -52,7 +52,7 @@ def write(
 ) -> list[Path]:
     """claims.csv, claims.json, report.md and its figures, all or none of them.
 
-    Figures of an earlier report in the same place go.
+    Figures of an earlier report in the same directory are removed.
     """
     with output.transaction() as files:
         files.csv("claims.csv", [record(row) for row in rows])
@@ -67,22 +67,22 @@ def write(
 
 def record(row: Row) -> dict[str, Any]:
     """One line of the claims table."""
-    claim, check, found = row.claim, row.check, row.judgement
+    claim, check, judgement = row.claim, row.check, row.judgement
     return {
         "id": claim.id,
         "family": claim.family,
         "claim": claim.sentence,
         "where": claim.where,
         "case": check.case,
-        "predicted": found.predicted,
-        "measured": _finite(found.measured),
-        "low": _finite(found.low),
-        "high": _finite(found.high),
-        "verdict": found.verdict,
+        "predicted": judgement.predicted,
+        "measured": _finite(judgement.measured),
+        "low": _finite(judgement.low),
+        "high": _finite(judgement.high),
+        "verdict": judgement.verdict,
         "wrong_laws_rejected": sum(row.rejected.values()),
         "wrong_laws": len(row.rejected),
         "hypotheses": check.hypotheses,
-        "detail": found.detail,
+        "detail": judgement.detail,
     }
 
 
@@ -112,13 +112,13 @@ def _document(rows: Sequence[Row], size: CheckSize, seconds: float) -> dict[str,
 
 
 def counts(verdicts: Sequence[str]) -> dict[str, int]:
-    """How many of each verdict, in their order."""
-    found = Counter(verdicts)
-    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+    """Number of cases with each verdict, in the order of ``VERDICTS``."""
+    tally = Counter(verdicts)
+    return {verdict: tally[verdict] for verdict in VERDICTS if tally[verdict]}
 
 
 def markdown(rows: Sequence[Row], size: CheckSize, seconds: float, figures: dict[str, str]) -> str:
-    """The report: a summary a claim, then every case, with the pictures."""
+    """The report: one summary line per claim, then every case, with the figures."""
     total = ", ".join(f"{n} {name}" for name, n in counts(_verdicts(rows)).items())
     lines = [
         f"# The paper's claims, measured ({'quick' if size.quick else 'full'} size)",
@@ -141,15 +141,15 @@ def markdown(rows: Sequence[Row], size: CheckSize, seconds: float, figures: dict
 
 
 def summary_table(rows: Sequence[Row]) -> list[str]:
-    """One line a claim, in Markdown."""
+    """One line per claim, in Markdown."""
     lines = [
         "| id | claim | where | verdicts | furthest off | wrong laws rejected |",
         "| - | - | - | - | - | - |",
     ]
     for claim, cases in by_claim(rows).items():
         verdicts = ", ".join(f"{n} {name}" for name, n in counts(_verdicts(cases)).items())
-        planted = [ok for case in cases for ok in case.rejected.values()]
-        rejected = f"{sum(planted)} of {len(planted)}" if planted else "-"
+        rejections = [ok for case in cases for ok in case.rejected.values()]
+        rejected = f"{sum(rejections)} of {len(rejections)}" if rejections else "-"
         lines.append(
             f"| `{claim.id}` | {claim.sentence} | {claim.where} | {verdicts} "
             f"| {_furthest(cases)} | {rejected} |"
@@ -184,18 +184,18 @@ def _furthest(cases: Sequence[Row]) -> str:
     if not settled:
         return "-"
     worst = max(settled, key=lambda row: abs(offset(row)[0]))
-    found = worst.judgement
-    return f"{found.measured:.4g} ({found.predicted}; {worst.check.case})"
+    judgement = worst.judgement
+    return f"{judgement.measured:.4g} ({judgement.predicted}; {worst.check.case})"
 
 
 def offset(row: Row) -> tuple[float, float]:
     """Measured minus predicted and the slack, in units of the tolerance; NaN for one-sided laws."""
-    law, found = row.check.law, row.judgement
-    slack = found.high - found.measured
+    law, judgement = row.check.law, row.judgement
+    slack = judgement.high - judgement.measured
     if isinstance(law, Proportional):
-        return found.measured / law.tolerance, slack / law.tolerance
+        return judgement.measured / law.tolerance, slack / law.tolerance
     if isinstance(law, Exponent) or (isinstance(law, Value) and law.side == "equal"):
-        return (found.measured - law.value) / law.tolerance, slack / law.tolerance
+        return (judgement.measured - law.value) / law.tolerance, slack / law.tolerance
     return math.nan, math.nan
 
 
@@ -205,43 +205,53 @@ def _case_table(cases: Sequence[Row]) -> list[str]:
         "| - | - | - | - | - | - | - |",
     ]
     for row in cases:
-        found = row.judgement
+        judgement = row.judgement
         rejected = f"{sum(row.rejected.values())} of {len(row.rejected)}" if row.rejected else "-"
-        remarks = "; ".join(text for text in (found.detail, _hypotheses(row)) if text)
-        measured, interval = f"{found.measured:.4f}", f"{found.low:.4f} to {found.high:.4f}"
-        if not math.isfinite(found.measured):
+        remarks = "; ".join(text for text in (judgement.detail, _hypotheses(row)) if text)
+        measured, interval = (
+            f"{judgement.measured:.4f}",
+            f"{judgement.low:.4f} to {judgement.high:.4f}",
+        )
+        if not math.isfinite(judgement.measured):
             measured = interval = "-"
-        cells = (row.check.case, found.predicted, measured, interval, found.verdict, rejected)
+        cells = (
+            row.check.case,
+            judgement.predicted,
+            measured,
+            interval,
+            judgement.verdict,
+            rejected,
+        )
         lines.append(f"| {' | '.join(cells)} | {remarks} |".replace("||z_i||", "norm(z_i)"))
     return lines
 
 
 def _hypotheses(row: Row) -> str:
-    weak = row.check.hypotheses
-    return f"hypotheses: {weak}" if weak not in ("", ALL_HOLD) else ""
+    unmet = row.check.hypotheses
+    return f"hypotheses: {unmet}" if unmet not in ("", ALL_HOLD) else ""
 
 
 def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
-    """Family or id of a claim -> file name of its picture."""
-    named = {}
+    """Family or id of a claim -> file name of its figure."""
+    names = {}
     for family, members in by_family(rows).items():
         figure = _overview(members)
         if figure is not None:
-            named[family] = f"family_{family}.png"
-            save(figure, files.path(named[family]))
+            names[family] = f"family_{family}.png"
+            save(figure, files.path(names[family]))
     for claim, cases in by_claim(rows).items():
         checks = [row.check for row in cases]
         kinds = {type(check.evidence) for check in checks}
-        if len(cases) < SEVERAL or kinds not in ({Curve}, {Collapse}):
+        if len(cases) < MIN_CASES_FOR_FIGURE or kinds not in ({Curve}, {Collapse}):
             continue
         draw = slopes_figure if kinds == {Curve} else collapse_figure
-        named[claim.id] = f"claim_{claim.id.replace('/', '-')}.png"
-        save(draw(claim.sentence, checks), files.path(named[claim.id]))
-    return named
+        names[claim.id] = f"claim_{claim.id.replace('/', '-')}.png"
+        save(draw(claim.sentence, checks), files.path(names[claim.id]))
+    return names
 
 
 def _overview(rows: Sequence[Row]) -> Figure | None:
-    """Every case of the claims that are two-sided."""
+    """Every case with a two-sided law; None if no case has one."""
     placed = [(row.claim, *offset(row), row.judgement.verdict) for row in rows]
     shown = [place for place in placed if math.isfinite(place[1])]
     claims = list(dict.fromkeys(place[0] for place in shown))

@@ -58,7 +58,7 @@ GD_VARIANCE_IN_SAMPLES = Claim(
     "GD variance ~ 1/N",
     "theorem 2; lemma gd-var-source (E.2)",
 )
-# By the method of ``multi_pass_risk``.
+# Keyed by the method of ``multi_pass_risk``.
 FLUCTUATION = {
     "mean-field": Claim(
         "multi-pass/fluctuation",
@@ -76,7 +76,7 @@ NOT_FITTED = Claim(
     "theorem 2's exponents are not fitted outside its regime",
     "theorem 2",
 )
-# By the part of ``gradient_descent_risk``.
+# Keyed by the part of ``gradient_descent_risk``.
 MEAN_FIELD = {
     part: Claim(
         f"multi-pass/mean-field-gd-{part}",
@@ -92,30 +92,30 @@ NO_LOG_FACTOR = Claim(
 )
 
 LEARNING, MEMORY = "gamma L", "gamma L/log L"
-# So many samples that gamma L log N <= N at 10^6 steps with room to spare.
+# Enough samples for gamma L log N <= N at 10^6 steps, with room to spare.
 SAMPLES = 10**9
-SETTLED = ((2.0, 2.6), (3.0, 2.5), (1.5, 2.2), (2.0, 2.0), (2.5, 2.0))
-# (a, b, M, L, N) outside theorem 2: the source, the width, the samples.
+# Pairs whose bias is small enough at the mean field's sizes.
+SMALL_BIAS_PAIRS = ((2.0, 2.6), (3.0, 2.5), (1.5, 2.2), (2.0, 2.0), (2.5, 2.0))
+# (a, b, M, L, N) outside theorem 2, by the source, the width and the samples.
 OUTSIDE_CASES = (
     (1.5, 3.0, WIDE, 10**5, 10**7),
     (2.0, 1.5, 16, 10**5, 10**7),
     (2.0, 1.5, WIDE, 10**5, 10**3),
 )
-# Of the fluctuation: every sample is used dozens of times.
+# Batch of the fluctuation checks: every sample is used dozens of times.
 BATCH = 64
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task a pair and part of the theorem; two on drawn datasets."""
+    """One task per pair and part of the theorem; two on drawn datasets."""
     pairs = PAIRS[::3] if size.quick else PAIRS
-    # Pairs whose bias is small enough at the mean field's sizes.
-    settled = SETTLED[:2] if size.quick else SETTLED
+    mean_field_pairs = SMALL_BIAS_PAIRS[:2] if size.quick else SMALL_BIAS_PAIRS
     return [
         *(
             Task(task_name("gd", a=a, b=b), GD_TERMS, partial(_gradient_descent, size, a, b))
             for a, b in pairs
         ),
-        *(_fluctuation_task(size, a, b, "mean-field") for a, b in settled),
+        *(_fluctuation_task(size, a, b, "mean-field") for a, b in mean_field_pairs),
         *(_fluctuation_task(size, a, b, "simple") for a, b in PAIRS),
         *(
             Task(
@@ -127,8 +127,8 @@ def tasks(size: CheckSize) -> list[Task]:
         ),
         Task("gd in samples", (GD_VARIANCE_IN_SAMPLES,), _in_samples),
         Task("drawn gd", tuple(MEAN_FIELD.values()), partial(_drawn_gradient_descent, size)),
-        Task("log factor of the mean field", (NO_LOG_FACTOR,), _gap_of_the_mean_field),
-        Task("log factor on datasets", (NO_LOG_FACTOR,), partial(_gap_on_datasets, size)),
+        Task("log factor of the mean field", (NO_LOG_FACTOR,), _log_factor_of_mean_field),
+        Task("log factor on datasets", (NO_LOG_FACTOR,), partial(_log_factor_on_datasets, size)),
     ]
 
 
@@ -148,7 +148,7 @@ def _gradient_descent(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
     case = named(a, b, L=f"{size.longest_reuse:.0e}", N=f"{SAMPLES:.0e}")
     if reasons := outside(law):
         return unexpectedly_outside(GD_TERMS, case, reasons, "GD risk")
-    L = step_grid(size.longest_reuse, each=3 if size.quick else 4)
+    L = step_grid(size.longest_reuse, per_decade=3 if size.quick else 4)
     risks = [gradient_descent_risk(problem, wsd(int(t), gamma), samples=SAMPLES) for t in L]
     x = _horizons(L, gamma)
     bias = Exponent((1.0 - b) / a, LEARNING, 0.02, MEMORY)
@@ -183,13 +183,13 @@ def _law(problem: Problem, a: float, b: float, sketch: int, steps: int, samples:
 def _fluctuation(size: CheckSize, a: float, b: float, method: str) -> list[Check[Any]]:
     """Datasets as small as the theorem allows, so that every sample is used many times.
 
-    The mean field knows of the reuse; the simple recursion is good where few degrees of freedom
-    are fitted, which those datasets ensure, and reaches ten times as far.
+    The mean field accounts for the reuse. The simple recursion is accurate where few degrees of
+    freedom are fitted, which these datasets ensure, and reaches runs ten times as long.
     """
     problem = wide_problem(a, b)
     gamma = peak_rate(problem)
     longest = size.longest // 10 if method == "mean-field" else size.longest
-    L = step_grid(longest, each=4 if method == "mean-field" else 6)
+    L = step_grid(longest, per_decade=4 if method == "mean-field" else 6)
     values, share = [], 0.0
     for t in L.tolist():
         N, batches = fewest_samples(gamma * t), np.full(t, float(BATCH))
@@ -219,7 +219,7 @@ def _fluctuation(size: CheckSize, a: float, b: float, method: str) -> list[Check
 
 
 def _not_fitted(a: float, b: float, sketch: int, steps: int, samples: int) -> list[Check[Any]]:
-    """Cases that are chosen to lie outside theorem 2."""
+    """A case chosen to lie outside theorem 2."""
     problem = wide_problem(a, b, sketch)
     reasons = outside(_law(problem, a, b, sketch, steps, samples))
     return [
@@ -251,7 +251,7 @@ def _in_samples() -> list[Check[Any]]:
 
 
 def _drawn_gradient_descent(size: CheckSize) -> list[Check[Any]]:
-    """Drawn datasets, exact given each: do they agree with the mean field used above?"""
+    """The mean field against the average over drawn datasets, exact given each."""
     problem = Problem.power_law(2.0, 1.5, 64, dim=10_000, seed=1).prior_mean()
     rates, N = wsd(2000, peak_rate(problem)), 512
     expected = gradient_descent_risk(problem, rates, samples=N)
@@ -275,7 +275,7 @@ def _drawn_gradient_descent(size: CheckSize) -> list[Check[Any]]:
     return checks
 
 
-def _gap_of_the_mean_field() -> list[Check[Any]]:
+def _log_factor_of_mean_field() -> list[Check[Any]]:
     problem = wide_problem(2.0, 1.5)
     rates = wsd(2000, peak_rate(problem))
     N = np.geomspace(1e3, 1e6, 8).astype(int)
@@ -284,26 +284,26 @@ def _gap_of_the_mean_field() -> list[Check[Any]]:
         risk = multi_pass_risk(problem, rates, np.ones(rates.size), samples=int(n))
         values.append(float(np.max(risk.fluctuation)))
     case = named(2.0, 1.5, L=rates.size, N=f"{N[0]}..{N[-1]}", B=1)
-    return [_gap(N, np.array(values), f"{case}, mean field")]
+    return [_log_factor_check(N, np.array(values), f"{case}, mean field")]
 
 
-def _gap_on_datasets(size: CheckSize) -> list[Check[Any]]:
-    """Exact given drawn datasets: equal numbers of samples at every N, so equal errors."""
+def _log_factor_on_datasets(size: CheckSize) -> list[Check[Any]]:
+    """Exact given drawn datasets, with equal totals of samples at every N, so that errors match."""
     problem = Problem.power_law(2.0, 1.5, 12, dim=4000, seed=2).prior_mean()
     rates = wsd(100, peak_rate(problem))
     N = np.array([128, 256, 512, 1024, 2048, 4096])
     rows = np.zeros((size.datasets, N.size))
-    for draw, at in np.ndindex(rows.shape):
-        each = int(N[-1] // N[at])
-        for k in range(each):
-            data = problem.sample(int(N[at]), np.random.default_rng([7, draw, at, k]))
+    for draw, column in np.ndindex(rows.shape):
+        repeats = int(N[-1] // N[column])
+        for k in range(repeats):
+            data = problem.sample(int(N[column]), np.random.default_rng([7, draw, column, k]))
             risk = multi_pass_risk(problem, rates, np.ones(rates.size), dataset=data)
-            rows[draw, at] += float(np.max(risk.fluctuation)) / each
+            rows[draw, column] += float(np.max(risk.fluctuation)) / repeats
     case = named(2.0, 1.5, M=12, L=rates.size, N=f"{N[0]}..{N[-1]}", B=1)
-    return [_gap(N, rows, f"{case}, {rows.shape[0]} x {N[-1]} samples drawn")]
+    return [_log_factor_check(N, rows, f"{case}, {rows.shape[0]} x {N[-1]} samples drawn")]
 
 
-def _gap(samples: IntArray, fluctuation: FloatArray, case: str) -> Check[Any]:
+def _log_factor_check(samples: IntArray, fluctuation: FloatArray, case: str) -> Check[Any]:
     """The exponent of log N, between 0 and 1 by the two sides of theorem 2. At B = 1, rho is 1."""
     x, law = np.log(samples), Exponent(0.0, "log N", 0.05)
     return Check(

@@ -1,4 +1,4 @@
-"""All families of checks, each task computed once and stored, and their verdicts."""
+"""Run the tasks of the families, each once, store their checks, and judge them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batchlaw.jobs.execution import execute
 from batchlaw.jobs.store import DONE, FAILED, REFUSED, Cell, Store
 from batchlaw.jobs.workers import Workers
 
-# Rises when the same cell would mean another task, or be stored in another form.
+# Raise it when the same cell would mean another task, or be stored in another form.
 VERSION = 2
 
 
@@ -34,11 +34,13 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """A contradicted law, evidence that would let a wrong one pass, or none where some should
-        be: a case that unexpectedly lies outside the law's regime."""
+        """Whether the law is contradicted, a wrong law is not rejected, or the case unexpectedly
+        lies outside the law's regime."""
         law = self.check.law
-        lost = isinstance(law, NoLaw) and not law.expected
-        return lost or self.judgement.verdict == CONTRADICTED or not all(self.rejected.values())
+        unexpected = isinstance(law, NoLaw) and not law.expected
+        return (
+            unexpected or self.judgement.verdict == CONTRADICTED or not all(self.rejected.values())
+        )
 
 
 def run(
@@ -49,10 +51,10 @@ def run(
     *,
     advance: Callable[[int], None] | None = None,
 ) -> tuple[list[Row], float]:
-    """Measure what the store does not have, and judge the tasks' checks of these claims, in order.
+    """Run the tasks that are not stored, and judge all checks of these claims, in order.
 
-    Also gives the seconds of one core that the tasks took, now or before. A task that failed is
-    tried again by the next run; OSError says that there is one.
+    Also returns the core seconds that the tasks took, now or in earlier runs. Raises OSError if
+    a task failed; the next run retries it.
     """
     retry = (REFUSED, FAILED)
     execute(store, cells, run_task, workers, advance=advance, retry=retry, largest=1)
@@ -60,7 +62,7 @@ def run(
     if failed := [row for row in stored if row.status != DONE]:
         first = failed[0]
         raise OSError(
-            f"{len(failed)} of {len(cells)} tasks failed and are tried again by the next run; "
+            f"{len(failed)} of {len(cells)} tasks failed and will be retried by the next run; "
             f"{first.cell['family']}, task {first.cell['task']}: {first.result['reason']}"
         )
     known = all_claims()
@@ -72,7 +74,7 @@ def run(
 
 
 def task_cells(size: CheckSize, claims: Mapping[str, Claim]) -> list[Cell]:
-    """A cell for each task that measures one of the claims, with all that its checks depend on."""
+    """One cell per task that measures one of the claims: all that its checks depend on."""
     fixed = {"verify": VERSION, **asdict(size)}
     return [
         {**fixed, "code": code_digest(tasks.__module__), "family": family, "task": task.name}

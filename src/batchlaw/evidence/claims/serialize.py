@@ -1,7 +1,7 @@
-"""Checks as plain values and back, exactly: what a store keeps of them.
+"""Checks as plain values for the store, and back, exactly.
 
-Numbers, texts, truth values and None stand for themselves. All else is an object with one
-name, that of its kind: {"Exponent": {"value": -0.5, ...}}, {"tuple": [...]}. A claim is its id.
+Numbers, strings, booleans and None stand for themselves. Anything else is an object whose only
+key is its kind: {"Exponent": {"value": -0.5, ...}}, {"tuple": [...]}. A claim is its id.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ CLAIM, ARRAY, SCALAR, TUPLE, MAPPING = "claim", "array", "scalar", "tuple", "map
 
 
 def to_plain(value: Any) -> Any:
-    """What JSON can hold of a check, or of a part of one."""
+    """A check, or a part of one, as values that JSON can hold."""
     kind = type(value).__name__
     if type(value) is KINDS.get(kind):
         return {kind: {f.name: to_plain(getattr(value, f.name)) for f in fields(value)}}
     if isinstance(value, Claim):
         return {CLAIM: value.id}
-    # Before numbers: NumPy's are also Python's.
+    # Tested before numbers: np.float64 is also a float.
     if isinstance(value, np.generic):
         return {SCALAR: pack(np.asarray(value))}
     if isinstance(value, np.ndarray):
         return {ARRAY: pack(value)}
     if isinstance(value, tuple):
-        return {TUPLE: [to_plain(each) for each in value]}
+        return {TUPLE: [to_plain(item) for item in value]}
     if isinstance(value, Mapping) and all(isinstance(name, str) for name in value):
-        return {MAPPING: {name: to_plain(each) for name, each in value.items()}}
+        return {MAPPING: {name: to_plain(item) for name, item in value.items()}}
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    raise TypeError(f"a check must be made of plain values, got {kind}")
+    raise TypeError(f"a check must consist of plain values, got {kind}")
 
 
 def from_plain(plain: Any, claims: Mapping[str, Claim]) -> Any:
@@ -65,6 +65,6 @@ def from_plain(plain: Any, claims: Mapping[str, Claim]) -> Any:
     if kind == SCALAR:
         return unpack(content)[()]
     if kind == TUPLE:
-        return tuple(from_plain(each, claims) for each in content)
-    parts = {name: from_plain(each, claims) for name, each in content.items()}
+        return tuple(from_plain(item, claims) for item in content)
+    parts = {name: from_plain(item, claims) for name, item in content.items()}
     return parts if kind == MAPPING else KINDS[kind](**parts)

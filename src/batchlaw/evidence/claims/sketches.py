@@ -2,7 +2,7 @@
 
 The rows of a drawn sketch are independent, so its leading M rows are a sketch of M rows, and
 disjoint groups of rows are independent sketches: one draw serves every M, and one matrix of
-Gaussians every (a, b). What the target has beyond coordinate d is added in closed form.
+Gaussians every (a, b). The target's energy beyond coordinate d is added in closed form.
 """
 
 from __future__ import annotations
@@ -73,14 +73,13 @@ DRAWN_SPECTRUM = Claim(
 )
 DRAWN = (DRAWN_APPROXIMATION, EQUIVALENT, SPREAD, DRAWN_SPECTRUM)
 
-# Rows of the smallest sketch.
-SMALLEST = 6
-WIDEST = 10**6
+SMALLEST_SKETCH = 6
+WIDEST_SKETCH = 10**6
 SEED = 20
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """The limit: one task a pair or spectrum. Drawn sketches: one task for all."""
+    """One task per pair or spectrum in the limit, and one for all drawn sketches."""
     settled = [pair for pair in PAIRS if pair[1] <= pair[0]]
     drawn = settled[1:4] if size.quick else settled
     return [
@@ -107,13 +106,13 @@ def tasks(size: CheckSize) -> list[Task]:
 
 def _approximation(a: float, b: float) -> list[Check[Any]]:
     """By the deterministic equivalent, exact up to relative order 1/M."""
-    M = np.geomspace(1e4, WIDEST, 7).round()
+    M = np.geomspace(1e4, WIDEST_SKETCH, 7).round()
     y = np.array([wide_problem(a, b, int(m)).approximation for m in M])
     law = Exponent(1.0 - b, "M")
     return [
         Check(
             APPROXIMATION,
-            named(a, b, M=f"{WIDEST:.0e}", d="infinite"),
+            named(a, b, M=f"{WIDEST_SKETCH:.0e}", d="infinite"),
             Curve({"M": M}, y, "approximation", DECADE),
             law,
             wrong_exponents(law),
@@ -123,15 +122,15 @@ def _approximation(a: float, b: float) -> list[Check[Any]]:
 
 def _spectrum(a: float) -> list[Check[Any]]:
     """Eigenvalues j = 100 .. M/100 of a sketch, by the deterministic equivalent."""
-    problem = wide_problem(a, 2.0, WIDEST)
+    problem = wide_problem(a, 2.0, WIDEST_SKETCH)
     index = np.cumsum(problem.multiplicity) - 0.5 * problem.multiplicity
-    inside = (index > 100.0) & (index < WIDEST / 100.0)
+    inside = (index > 100.0) & (index < WIDEST_SKETCH / 100.0)
     curve = Curve({"j": index[inside]}, problem.eigenvalues[inside], "eigenvalue", DECADE)
     law = Exponent(-a, "j")
     return [
         Check(
             SPECTRUM,
-            named(a, M=f"{WIDEST:.0e}"),
+            named(a, M=f"{WIDEST_SKETCH:.0e}"),
             curve,
             law,
             wrong_exponents(law),
@@ -143,17 +142,17 @@ def _sample_spectrum(size: CheckSize, a: float) -> list[Check[Any]]:
     """Eigenvalues j = 4 .. N/8 of drawn sample covariances of M = 4 N directions."""
     N, M = (256, 1024) if size.quick else (1024, 4096)
     scale = power_law(0.5 * a, 1, M)
-    wanted = np.unique(np.geomspace(4, N // 8, 12).astype(int))
+    indices = np.unique(np.geomspace(4, N // 8, 12).astype(int))
     rows = []
     for seed in range(2 * size.draws):
         half = np.random.default_rng([SEED, 1, seed]).standard_normal((N, M)) * scale
-        rows.append(np.linalg.eigvalsh(half @ half.T / N)[::-1][wanted - 1])
+        rows.append(np.linalg.eigvalsh(half @ half.T / N)[::-1][indices - 1])
     law = Exponent(-a, "j", 0.03)
     return [
         Check(
             SAMPLE_SPECTRUM,
             named(a, N=N, M=M, draws=len(rows)),
-            Curve({"j": wanted.astype(float)}, np.array(rows), "eigenvalue", math.log(N / 32)),
+            Curve({"j": indices.astype(float)}, np.array(rows), "eigenvalue", math.log(N / 32)),
             law,
             wrong_exponents(law),
         )
@@ -166,7 +165,7 @@ class Grams:
 
     rows: int
     dim: int
-    of: dict[float, FloatArray]
+    by_power: dict[float, FloatArray]
 
     @classmethod
     def draw(cls, rows: int, dim: int, powers: Sequence[float], seed: int) -> Grams:
@@ -181,27 +180,29 @@ class Grams:
     def approximations(self, a: float, b: float, sketch: int) -> FloatArray:
         """sum_i i^-b - tr(Sigma^-1 Sigma_w) of each group, averaged over the target."""
         captured = [
-            np.trace(np.linalg.solve(self.of[a][g, g], self.of[a + b][g, g]))
+            np.trace(np.linalg.solve(self.by_power[a][g, g], self.by_power[a + b][g, g]))
             for g in self.groups(sketch)
         ]
         return power_sum_after(b, 0) - np.array(captured)
 
     def eigenvalues(self, a: float, sketch: int) -> FloatArray:
-        """Of Sigma, descending, one row a group."""
+        """Eigenvalues of Sigma, descending, one row per group."""
         return np.array(
-            [np.linalg.eigvalsh(self.of[a][g, g] / sketch)[::-1] for g in self.groups(sketch)]
+            [np.linalg.eigvalsh(self.by_power[a][g, g] / sketch)[::-1] for g in self.groups(sketch)]
         )
 
 
 def _drawn(size: CheckSize, pairs: Sequence[tuple[float, float]]) -> list[Check[Any]]:
     powers = sorted({a for a, _ in pairs} | {a + b for a, b in pairs})
     draws = [Grams.draw(size.rows, size.dim, powers, seed) for seed in range(size.draws)]
-    M = (SMALLEST * 2.0 ** np.arange(0.0, math.log2(size.rows / SMALLEST), 0.5)).astype(int)
+    M = (
+        SMALLEST_SKETCH * 2.0 ** np.arange(0.0, math.log2(size.rows / SMALLEST_SKETCH), 0.5)
+    ).astype(int)
     checks = []
     for a, b in pairs:
-        each = [[draw.approximations(a, b, int(m)) for m in M] for draw in draws]
-        checks += _drawn_approximation(size, a, b, M, each)
-        checks.append(_spread(size, a, b, M, each))
+        approximations = [[draw.approximations(a, b, int(m)) for m in M] for draw in draws]
+        checks += _drawn_approximation(size, a, b, M, approximations)
+        checks.append(_spread(size, a, b, M, approximations))
     for a in sorted({a for a, _ in pairs}):
         checks.append(_drawn_spectrum(size, a, M, draws))
     return checks
@@ -212,9 +213,9 @@ def _case(size: CheckSize, a: float, b: float | None, M: IntArray) -> str:
 
 
 def _drawn_approximation(
-    size: CheckSize, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
+    size: CheckSize, a: float, b: float, M: IntArray, approximations: list[list[FloatArray]]
 ) -> list[Check[Any]]:
-    means = np.array([[values.mean() for values in row] for row in each])
+    means = np.array([[values.mean() for values in row] for row in approximations])
     law = Exponent(1.0 - b, "M + 1/2")
     limit = wide_problem(a, b, int(M[-1])).approximation
     ratio = means[:, -1] / limit
@@ -238,25 +239,28 @@ def _drawn_approximation(
 
 
 def _spread(
-    size: CheckSize, a: float, b: float, M: IntArray, each: list[list[FloatArray]]
+    size: CheckSize, a: float, b: float, M: IntArray, approximations: list[list[FloatArray]]
 ) -> Check[Any]:
-    """Relative standard deviation over sketches, where a draw has at least three of them."""
-    many = M[size.rows // M >= 3]
-    grand = [np.mean([row[k].mean() for row in each]) for k in range(many.size)]
+    """Relative standard deviation over sketches, for sizes with at least three in a draw."""
+    sizes = M[size.rows // M >= 3]
+    grand_means = [np.mean([row[k].mean() for row in approximations]) for k in range(sizes.size)]
     variance = np.array(
-        [[np.mean((row[k] / grand[k] - 1.0) ** 2) for k in range(many.size)] for row in each]
+        [
+            [np.mean((row[k] / grand_means[k] - 1.0) ** 2) for k in range(sizes.size)]
+            for row in approximations
+        ]
     )
-    x = many.astype(np.float64)
+    x = sizes.astype(np.float64)
     slope = fit_slope(x, variance, width=math.log(x[-1] / x[0]))
     deviation = math.sqrt(variance.mean(axis=0)[-1])
     return Check(
         SPREAD,
-        _case(size, a, b, many),
+        _case(size, a, b, sizes),
         Estimate(
             0.5 * slope.value,
             "exponent of the relative standard deviation",
             0.5 * slope.error,
-            detail=f"{deviation:.2%} at M = {many[-1]}",
+            detail=f"{deviation:.2%} at M = {sizes[-1]}",
         ),
         Value(-0.5, 0.0, "at_most"),
         {"the spread stays": Value(-0.1, 0.0, "at_least")},
@@ -264,8 +268,8 @@ def _spread(
 
 
 def _drawn_spectrum(size: CheckSize, a: float, M: IntArray, draws: list[Grams]) -> Check[Any]:
-    """Largest over smallest constant of mu_j ~ j^-a over all j up to M, the last ones included."""
-    rows = np.array([[_constants(draw, a, int(m)) for m in M] for draw in draws])
+    """Largest over smallest constant of mu_j ~ j^-a, over all j up to M, including the last."""
+    rows = np.array([[_ratio_of_constants(draw, a, int(m)) for m in M] for draw in draws])
     slope = fit_slope(M.astype(np.float64), rows, width=math.log(M[-1] / M[0]))
     return Check(
         DRAWN_SPECTRUM,
@@ -281,6 +285,6 @@ def _drawn_spectrum(size: CheckSize, a: float, M: IntArray, draws: list[Grams]) 
     )
 
 
-def _constants(draw: Grams, a: float, sketch: int) -> float:
+def _ratio_of_constants(draw: Grams, a: float, sketch: int) -> float:
     scaled = draw.eigenvalues(a, sketch) * np.arange(1.0, sketch + 1.0) ** a
     return float((scaled.max(axis=1) / scaled.min(axis=1)).mean())

@@ -1,4 +1,4 @@
-"""What the paper's command line sets, with the defaults that appendix L names."""
+"""The settings of the paper's command line, with the defaults of appendix L."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from batchlaw.model.problem import Problem
 if TYPE_CHECKING:
     from batchlaw.jobs.store import Cell
 
-# Rises when the same cell would mean other numbers.
+# Raise it when the same cell would give other numbers.
 VERSION = 1
-# What the instance depends on.
+# Fields that the problem instance depends on.
 INSTANCE = ("seed", "d", "m", "a", "b", "sigma")
 ONE_PASS_N = (96, 128, 160, 192, 224, 256, 288, 320, 352, 384, 416, 448, 480, 512)
 GRAD_BUDGETS = (512, 640, 768, 1024, 1280, 1536, 2048, 2560, 3072, 3584, 4096)
@@ -74,13 +74,13 @@ class Experiment:
                     f"{getattr(self, name)}",
                 )
         checks.real("gamma", self.gamma, above=0.0)
-        _at_least_one_each("n", (self.n,), self.t)
-        _at_least_one_each("one_pass_n_values", self.one_pass_n_values, self.t)
+        _check_one_sample_per_update("n", (self.n,), self.t)
+        _check_one_sample_per_update("one_pass_n_values", self.one_pass_n_values, self.t)
         self._check_reuse("multipass_grad_budget_values", self.multipass_grad_budget_values)
         self._check_reuse("grad_budget", (self.reuse_budget,))
 
     def _check_reuse(self, name: str, budgets: tuple[int, ...]) -> None:
-        _at_least_one_each(name, budgets, self.l)
+        _check_one_sample_per_update(name, budgets, self.l)
         if max(budgets) >= self.l * self.n:
             raise InputError(
                 name,
@@ -105,7 +105,7 @@ class Experiment:
         return tuple(sorted({*self.multipass_grad_budget_values, self.reuse_budget}))
 
     def differs_from_paper(self) -> list[str]:
-        """Names of the fields that change the paper's figures. Repetitions do not."""
+        """Names of the fields that change the paper's numbers. Repetitions do not."""
         paper = Experiment()
         names = [f.name for f in fields(self) if not f.name.endswith("_values")]
         names = [name for name in names if name not in ("reps", "grad_budget")]
@@ -119,7 +119,7 @@ class Experiment:
 
 
 def instance_cell(experiment: Experiment, module: str) -> dict[str, object]:
-    """What every cell of the paper's sweeps holds; ``module`` is the one that computes it."""
+    """The entries that all cells of the paper's sweeps share; ``module`` computes the cell."""
     numbers = {name: getattr(experiment, name) for name in (*INSTANCE, "gamma")}
     return {"paper": VERSION, "code": code_digest(module), **numbers}
 
@@ -131,12 +131,12 @@ def cell_instance(cell: Cell) -> Problem:
 
 @lru_cache(maxsize=1)
 def _instance(seed: int, d: int, m: int, a: float, b: float, sigma: float) -> Problem:
-    """The same bits here as in a worker: large products depend on the number of threads."""
+    """Drawn with one thread, as in a worker: the bits of large products depend on their number."""
     with one_blas_thread():
         return Problem.paper(seed, d, m, a, b, sigma)
 
 
-def _at_least_one_each(name: str, budgets: tuple[int, ...], updates: int) -> None:
+def _check_one_sample_per_update(name: str, budgets: tuple[int, ...], updates: int) -> None:
     for budget in budgets:
         if checks.count(name, budget) < updates:
             raise InputError(

@@ -75,7 +75,7 @@ def _collapse_panel(axes: Axes, collapse: Collapse, x: np.ndarray, law: str) -> 
         axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 3.0, 5.0)))
         axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
         axis.set_minor_formatter(NullFormatter())
-    # The law runs from corner to corner; these corners stay free.
+    # The law runs from corner to corner; the legend goes into a free one.
     axes.legend(loc="upper right" if law == "c / B_eff" else "upper left")
     axes.margins(y=0.12)
 
@@ -150,9 +150,11 @@ def _profile_panel(axes: Axes, profile: Profile) -> None:
         (profile.warmup_end, profile.stable_end, "stable"),
         (profile.stable_end, t[-1], "decay"),
     ):
-        # Warmup is short: its name goes to the left of its end.
-        at, side = (end - 4, "right") if end - start < t[-1] / 6 else ((start + end) / 2, "center")
-        axes.text(at, 1.04, name, ha=side, fontsize=7, color="0.4")
+        # Warmup is short, so its label is right-aligned at its end.
+        x, alignment = (
+            (end - 4, "right") if end - start < t[-1] / 6 else ((start + end) / 2, "center")
+        )
+        axes.text(x, 1.04, name, ha=alignment, fontsize=7, color="0.4")
     axes.set(
         title="(d) WSD influence and the oracle's batches",
         xlabel="update t",

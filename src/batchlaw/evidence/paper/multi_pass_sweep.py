@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from batchlaw.jobs.store import Cell
 
 NAME = "multi-pass"
-# Repetitions of a cell: about a second at the paper's size.
+# Repetitions per cell: about a second at the paper's size.
 BLOCK = 50
 
 
 @dataclass(frozen=True, eq=False)
 class MultiPassSweep(Collapse):
-    """The measured sweep with its mean-field expectation beside it."""
+    """The measured sweep with its mean-field expectation."""
 
     samples: int
 
@@ -66,9 +66,9 @@ def build(experiment: Experiment, problem: Problem) -> Sweep:
 
 
 def cells(experiment: Experiment) -> list[Cell]:
-    """One a block of repetitions.
+    """One cell per block of repetitions.
 
-    Not one a budget: the schedules of a repetition draw their batches in turn from one stream.
+    Not one per budget: the schedules of a repetition draw their batches in turn from one stream.
     """
     fixed = instance_cell(experiment, __name__) | {
         "sweep": NAME,
@@ -77,7 +77,9 @@ def cells(experiment: Experiment) -> list[Cell]:
         "budgets": list(experiment.reuse_budgets),
     }
     starts = range(0, experiment.reps, BLOCK)
-    return [{**fixed, "start": at, "stop": min(at + BLOCK, experiment.reps)} for at in starts]
+    return [
+        {**fixed, "start": start, "stop": min(start + BLOCK, experiment.reps)} for start in starts
+    ]
 
 
 def compute(cell: Cell) -> dict[str, Any]:
@@ -100,7 +102,7 @@ def compute(cell: Cell) -> dict[str, Any]:
 def collect(
     experiment: Experiment, problem: Problem, sweep: Sweep, results: Sequence[Mapping[str, Any]]
 ) -> MultiPassSweep:
-    """The experiment, of the results of its cells."""
+    """Assemble the experiment from the results of its cells."""
     blocks = [unpack(result["fluctuation"]) for result in results]
     measured, without = leave_one_out(np.concatenate(blocks, axis=1))
     return MultiPassSweep(

@@ -24,7 +24,7 @@ NAME = "one-pass"
 
 @dataclass(frozen=True, eq=False)
 class OnePassSweep(Collapse):
-    """The measured sweep with the exact variance of the same schedules beside it."""
+    """The measured sweep with the exact variance of the same schedules."""
 
     def summary_rows(self) -> list[dict[str, object]]:
         measured, errors = self.measured, self.standard_errors()
@@ -56,7 +56,7 @@ def build(experiment: Experiment, problem: Problem) -> Sweep:
 
 
 def cells(experiment: Experiment) -> list[Cell]:
-    """One a budget: a schedule's numbers do not depend on the others."""
+    """One cell per budget: a schedule's numbers do not depend on the other schedules."""
     fixed = instance_cell(experiment, __name__) | {
         "sweep": NAME,
         "t": experiment.t,
@@ -66,7 +66,7 @@ def cells(experiment: Experiment) -> list[Cell]:
 
 
 def compute(cell: Cell) -> dict[str, Any]:
-    """The measured variance of a budget's schedules, and without each repetition."""
+    """The measured variance of a budget's schedules, and the same without each repetition."""
     problem = cell_instance(cell)
     sweep = Sweep.build(problem, cell["t"], cell["gamma"], (cell["budget"],))
     risk = simulate_one_pass(
@@ -84,7 +84,7 @@ def compute(cell: Cell) -> dict[str, Any]:
 
 
 def collect(problem: Problem, sweep: Sweep, results: Sequence[Mapping[str, Any]]) -> OnePassSweep:
-    """The experiment, of the results of its cells."""
+    """Assemble the experiment from the results of its cells."""
     return OnePassSweep(
         sweep=sweep,
         term="variance",

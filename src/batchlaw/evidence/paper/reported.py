@@ -1,4 +1,4 @@
-"""Every figure that the paper reports, with ours beside it."""
+"""Every number that the paper reports, next to ours."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ PROFILE = {
     "constant batch": 8,
 }
 PAPER_REPETITIONS = 300
-# What stands beside a measured ratio: an exact expectation, or the mean field's.
+# Source of the expectation that a measured ratio is compared with.
 EXACT = {"one_pass": "exact", "multi_pass": "mean field"}
-# Agreement of two measured figures: within this many joint standard errors.
+# Two measured numbers agree within this many joint standard errors.
 LIMIT = 3.0
-# A standard error from fewer repetitions is itself too uncertain to judge by.
+# With fewer repetitions, the standard error itself is too uncertain to judge by.
 ENOUGH = 30
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of the paper (or an exact value), ours, our standard error, the verdict.
+    """A number of the paper (or an exact value), ours, our standard error, and the verdict.
 
     ``distance`` is |ours - reference| in joint standard errors, where there are any.
-    ``agrees`` is None where too few repetitions were run to judge a measured figure.
+    ``agrees`` is None where too few repetitions were run to judge a measured number.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Figure:
 def figures(
     experiment: Experiment, comparisons: list[Comparison], profile: Profile
 ) -> list[Figure]:
-    """The paper's figures where the setting is the paper's, and the exact ones always."""
+    """The paper's numbers if the setting is the paper's, and the exact ones always."""
     rows = []
     if not experiment.differs_from_paper():
         rows += _predicted(comparisons) + _profile(profile) + _measured(experiment, comparisons)
@@ -63,7 +63,7 @@ def figures(
 
 
 def _predicted(comparisons: list[Comparison]) -> list[Figure]:
-    """Deterministic: they must agree to every digit that the paper prints."""
+    """Deterministic, so they must agree to every digit that the paper prints."""
     rows = []
     for c in comparisons:
         if (c.procedure, c.schedule) in RATIOS:
@@ -91,7 +91,7 @@ def _profile(profile: Profile) -> list[Figure]:
 
 
 def _measured(experiment: Experiment, comparisons: list[Comparison]) -> list[Figure]:
-    """Two Monte Carlo runs: the paper's error is ours, scaled to its 300 repetitions."""
+    """Two Monte Carlo runs: the paper's error is taken as ours, scaled to its 300 repetitions."""
     rows = []
     for c in comparisons:
         if (c.procedure, c.schedule) in RATIOS:
@@ -112,9 +112,9 @@ def _exact(experiment: Experiment, comparisons: list[Comparison]) -> list[Figure
 def _distance(
     experiment: Experiment, source: str, reference: float, c: Comparison, joint_error: float
 ) -> Figure:
-    apart = abs(c.measured_ratio - reference)
+    gap = abs(c.measured_ratio - reference)
     # Two schedules may round to the same batches: then the ratio is 1 without error.
-    distance = apart / joint_error if joint_error > 0.0 else (0.0 if apart < 1e-12 else math.inf)
+    distance = gap / joint_error if joint_error > 0.0 else (0.0 if gap < 1e-12 else math.inf)
     return Figure(
         _name("measured", c),
         source,

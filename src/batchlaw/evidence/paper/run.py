@@ -49,7 +49,7 @@ class Results:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """All but the measurements: what can't be run is refused before anything is written."""
+    """Everything but the measurements: bad settings are refused before any file is written."""
 
     experiment: Experiment
     problem: Problem
@@ -66,7 +66,7 @@ def prepare(experiment: Experiment) -> Prepared:
         problem,
         one_pass_sweep.build(experiment, problem),
         multi_pass_sweep.build(experiment, problem),
-        # The longer ones first, so that no worker is left with one at the end.
+        # Longer cells first, so that no worker is left with one at the end.
         [*multi_pass_sweep.cells(experiment), *one_pass_sweep.cells(experiment)],
     )
 
@@ -83,14 +83,14 @@ def run(
     *,
     advance: Callable[[int], None] | None = None,
 ) -> Results:
-    """Measure what the store does not have, and put all together; writes no other file."""
+    """Run the cells that are not stored, and assemble the results; writes no other file."""
     experiment, problem, cells = prepared.experiment, prepared.problem, prepared.cells
     retry = (REFUSED, FAILED)
     execute(store, cells, run_cell, workers, advance=advance, retry=retry, largest=1)
-    found = {name: _results(store, cells, name) for name in COMPUTE}
-    one_pass = one_pass_sweep.collect(problem, prepared.one_pass, found[one_pass_sweep.NAME])
+    by_sweep = {name: _results(store, cells, name) for name in COMPUTE}
+    one_pass = one_pass_sweep.collect(problem, prepared.one_pass, by_sweep[one_pass_sweep.NAME])
     multi_pass = multi_pass_sweep.collect(
-        experiment, problem, prepared.multi_pass, found[multi_pass_sweep.NAME]
+        experiment, problem, prepared.multi_pass, by_sweep[multi_pass_sweep.NAME]
     )
     comparisons = compare(experiment, one_pass, multi_pass)
     shape = profile(experiment, multi_pass)
@@ -99,12 +99,12 @@ def run(
 
 
 def _results(store: Store, cells: Sequence[Cell], sweep: str) -> list[dict[str, Any]]:
-    """Of one sweep, in order; OSError where a cell failed, which the next run tries again."""
-    ours = [cell for cell in cells if cell["sweep"] == sweep]
-    stored = [row for row in map(store.get, ours) if row is not None]
+    """Results of one sweep, in order; OSError if a cell failed, which the next run retries."""
+    of_sweep = [cell for cell in cells if cell["sweep"] == sweep]
+    stored = [row for row in map(store.get, of_sweep) if row is not None]
     if failed := [row for row in stored if row.status != DONE]:
         raise OSError(
-            f"{len(failed)} of {len(ours)} cells of the {sweep} sweep failed: "
+            f"{len(failed)} of {len(of_sweep)} cells of the {sweep} sweep failed: "
             f"{failed[0].result['reason']}"
         )
     return [row.result for row in stored]
@@ -131,7 +131,7 @@ def write(results: Results, output: OutputDirectory) -> list[Path]:
 
 
 def summary(results: Results) -> dict[str, object]:
-    """The run in one object: what was set, what came out, with which versions."""
+    """The run in one object: settings, results and versions."""
     problem = results.problem
     return {
         "setting": dataclasses.asdict(results.experiment)

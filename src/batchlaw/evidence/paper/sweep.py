@@ -78,14 +78,14 @@ class Collapse:
         return jackknife(self.without)
 
     def ratio(self, row: int, reference: int) -> tuple[float, float]:
-        """One schedule's measured term over another's, with its standard error: they share data."""
+        """One schedule's measured term over another's, and its standard error: they share data."""
         ratio = float(self.measured[row] / self.measured[reference])
         return ratio, float(jackknife(self.without[row] / self.without[reference]))
 
     def multiple(self) -> tuple[float, float]:
         """The one fitted multiple of the predictor, with its standard error.
 
-        Least squares on the logarithms, so every point counts alike. Points of a
+        Least squares on the logarithms, so that every point has the same weight. Points of a
         repetition share data; the jackknife over repetitions accounts for it.
         """
         fit = np.exp(np.mean(np.log(self.measured / self.predictor)))
@@ -93,5 +93,5 @@ class Collapse:
         return float(fit), float(jackknife(np.exp(np.mean(np.log(replicates), axis=0))))
 
     def spread(self) -> float:
-        """Root mean square of log(measured / fitted): how far points lie off the line."""
+        """Root mean square of log(measured / fitted): how far the points lie off the line."""
         return float(np.std(np.log(self.measured / self.predictor)))

@@ -1,1 +1,1 @@
-"""Training comparisons: batch schedules at equal steps and samples, on data that are real."""
+"""Training comparisons: batch schedules at equal steps and samples, on real data."""

@@ -1,4 +1,4 @@
-"""Cells: all that one result depends on, as plain values; and what computes them."""
+"""Cells, which hold everything one result depends on as plain values, and their computation."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from batchlaw.evidence.study.schedules import (
 from batchlaw.jobs.store import DONE, Store
 
 Cell = Mapping[str, Any]
-# Rises whenever the same cell would give another result.
+# Raise it when the same cell would give another result.
 VERSION = 1
 PILOT, PILOT_SEED = "pilot", 1_000_003
 
 
 def pilot_cell(group: Group, peak: float) -> Cell:
-    """The run whose spectrum gives the influence at a peak."""
+    """The run whose spectrum gives the influence at a peak rate."""
     constant = np.full(group.steps, group.mean_batch, dtype=np.int64)
     return _cell(group, PILOT, peak, PILOT_SEED, constant)
 
 
 def pilot_cells(groups: list[Group]) -> list[Cell]:
     """Pilots of all groups, the longest first so that no worker is left with one at the end."""
-    longest = sorted(groups, key=lambda group: group.task != "transformer")
-    return [pilot_cell(group, peak) for group in longest for peak in group.peaks]
+    longest_first = sorted(groups, key=lambda group: group.task != "transformer")
+    return [pilot_cell(group, peak) for group in longest_first for peak in group.peaks]
 
 
 def group_cells(group: Group, store: Store) -> Iterator[Cell]:
-    """All runs of a group, by seed first: a study that is cut short has whole seeds.
+    """All runs of a group, ordered by seed, so that a study cut short has complete seeds.
 
-    A peak whose pilot diverged borrows the spectrum of the nearest that did not.
+    A peak whose pilot diverged uses the spectrum of the nearest peak whose pilot did not.
     """
     runs = []
     for peak in group.peaks:
@@ -64,9 +64,9 @@ def group_cells(group: Group, store: Store) -> Iterator[Cell]:
 
 
 def schedules_of(group: Group) -> tuple[str, ...]:
-    """A model's noise is measured against a run with little of it; a regression's needs none."""
-    more = (REFERENCE,) if TASKS[group.task].kind == MODEL else ()
-    return (*group.schedules, *more)
+    """Models also run a reference with little noise; a regression measures its noise directly."""
+    reference = (REFERENCE,) if TASKS[group.task].kind == MODEL else ()
+    return (*group.schedules, *reference)
 
 
 def usable_pilot(group: Group, peak: float, store: Store) -> dict[str, Any] | None:
@@ -85,13 +85,13 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     if TASKS[name].kind == MODEL:
         run_model = model_pilot if cell["schedule"] == PILOT else train_model
         return run_model(name, optimizer, rates, batches, seed)
-    people, runs = population(name), cell["repetitions"]
+    data, runs = population(name), cell["repetitions"]
     if cell["schedule"] == PILOT:
-        return pilot_spectrum(people, optimizer, rates, batches, seed, runs)
-    weights, _ = train(people, optimizer, rates, batches, seed, runs)
-    result = measure(people, weights)
+        return pilot_spectrum(data, optimizer, rates, batches, seed, runs)
+    weights, _ = train(data, optimizer, rates, batches, seed, runs)
+    result = measure(data, weights)
     if optimizer == "sgd" and seed == 0:
-        result["exact"] = exact_noise(people, rates, batches)
+        result["exact"] = exact_noise(data, rates, batches)
     return result
 
 

@@ -1,4 +1,4 @@
-"""Data that every machine has: scikit-learn's bundled sets, and Python's own sources."""
+"""Data available on every machine: scikit-learn's bundled datasets, and Python's sources."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from batchlaw._base.errors import InputError
 
 SETS = ("digits", "diabetes", "breast_cancer", "wine")
 RANDOM_FEATURES = 128
-# Characters kept of the sources, for training and for validation.
+# Characters of the sources used for training and for validation.
 TRAINING_TEXT, VALIDATION_TEXT = 2_000_000, 200_000
 # Newline, then the printable ASCII characters; anything else is read as "?".
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
@@ -65,7 +65,7 @@ def population(name: str) -> Population:
 
 @lru_cache(maxsize=1)
 def digits() -> tuple[FloatArray, IntArray, FloatArray, IntArray]:
-    """Training inputs and classes, then validation's, every fourth image."""
+    """Training inputs and classes, then those of validation: every fourth image."""
     features, target = _bundled("digits")
     features, classes = _pixels(features), target.astype(np.int64)
     held = np.arange(classes.size) % 4 == 3
@@ -82,12 +82,12 @@ def _bundled(name: str) -> tuple[FloatArray, FloatArray]:
             hint="install batchlaw with its extra, study",
             subject="batchlaw study",
         ) from None
-    found: Any = getattr(datasets, f"load_{name}")(return_X_y=True)
-    return np.asarray(found[0], np.float64), np.asarray(found[1], np.float64)
+    loaded: Any = getattr(datasets, f"load_{name}")(return_X_y=True)
+    return np.asarray(loaded[0], np.float64), np.asarray(loaded[1], np.float64)
 
 
 def _pixels(features: FloatArray) -> FloatArray:
-    """Centred, on one scale: standard pixels would give those that are hardly used long tails."""
+    """Centred, on one scale: standardising each pixel would give rarely used ones long tails."""
     kept = features[:, features.std(axis=0) > 1e-9]
     out: FloatArray = (kept - kept.mean(axis=0)) / np.sqrt(kept.var(axis=0).mean())
     return out
@@ -103,7 +103,7 @@ def _standard(features: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Text:
-    """Character codes; validation is of other files than training."""
+    """Character codes; training and validation come from different files."""
 
     training: NDArray[np.uint8]
     validation: NDArray[np.uint8]
@@ -112,9 +112,9 @@ class Text:
 
 @lru_cache(maxsize=1)
 def python_sources() -> Text:
-    """The standard library's top-level modules in alphabetical order; every tenth validates.
+    """The standard library's top-level modules, in alphabetical order; every tenth for validation.
 
-    The text depends on the version of Python: its digest goes into every cell.
+    The text depends on the version of Python, so its digest goes into every cell that uses it.
     """
     folder = Path(sysconfig.get_path("stdlib"))
     names = sorted(name for name in sys.stdlib_module_names if (folder / f"{name}.py").is_file())

@@ -1,4 +1,4 @@
-"""Training comparisons: loss differences by schedule, and measured against predicted noise."""
+"""Figures of the study: loss differences by schedule, and measured against predicted noise."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 from batchlaw.plots.common import CYCLE, RC
 
 COLUMNS = 3
-# The axes of noise ratios.
-NOISE = (0.1, 20.0)
+NOISE_LIMITS = (0.1, 20.0)
 
 
 def study_losses_figure(panels: Mapping[str, Sequence[tuple[str, float, float]]]) -> Figure:
-    """A panel a comparison: (schedule, difference to constant, upper end of its interval)."""
+    """One panel per comparison: (schedule, difference to constant, upper end of its interval)."""
     rows = math.ceil(len(panels) / COLUMNS)
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(10.0, 2.1 * rows + 0.6), layout="constrained")
@@ -38,24 +37,24 @@ def study_losses_figure(panels: Mapping[str, Sequence[tuple[str, float, float]]]
 
 
 def study_noise_figure(points: Sequence[tuple[str, float, float, float]]) -> Figure:
-    """(task, predicted, measured, upper end) of noise ratios, on the diagonal where they agree.
+    """Noise ratios as (task, predicted, measured, upper end), on the diagonal where they agree.
 
-    Ratios beyond the axes are at their ends, as triangles.
+    Ratios beyond the axes are drawn at their ends, as triangles.
     """
-    low, high = NOISE
+    low, high = NOISE_LIMITS
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(5.4, 5.0), layout="constrained")
         axes = figure.subplots()
         tasks = list(dict.fromkeys(point[0] for point in points))
         for task in tasks:
             colour = CYCLE[tasks.index(task) % len(CYCLE)]
-            mine = np.array([point[1:] for point in points if point[0] == task])
-            predicted, measured, upper = mine.T
-            out = (measured < low) | (measured > high)
-            reach = np.minimum(upper - measured, 0.9 * measured)[~out]
+            of_task = np.array([point[1:] for point in points if point[0] == task])
+            predicted, measured, upper = of_task.T
+            beyond = (measured < low) | (measured > high)
+            reach = np.minimum(upper - measured, 0.9 * measured)[~beyond]
             axes.errorbar(
-                predicted[~out],
-                measured[~out],
+                predicted[~beyond],
+                measured[~beyond],
                 yerr=reach,
                 fmt="o",
                 markersize=4,
@@ -63,10 +62,10 @@ def study_noise_figure(points: Sequence[tuple[str, float, float, float]]) -> Fig
                 color=colour,
                 label=task,
             )
-            ends = np.clip(measured[out], 1.05 * low, high / 1.05)
-            axes.plot(predicted[out], ends, "^", markersize=5, color=colour)
-        axes.plot(NOISE, NOISE, color="#999999", linewidth=0.8)
-        axes.set(xscale="log", yscale="log", xlim=NOISE, ylim=NOISE)
+            ends = np.clip(measured[beyond], 1.05 * low, high / 1.05)
+            axes.plot(predicted[beyond], ends, "^", markersize=5, color=colour)
+        axes.plot(NOISE_LIMITS, NOISE_LIMITS, color="#999999", linewidth=0.8)
+        axes.set(xscale="log", yscale="log", xlim=NOISE_LIMITS, ylim=NOISE_LIMITS)
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.set(xlabel="predicted noise over constant's", ylabel="measured (95 %)")

@@ -1,4 +1,4 @@
-"""What the study runs: tasks, grids of rates, seeds, and the order in which groups matter."""
+"""What the study runs: tasks, grids of rates, seeds, and groups in order of importance."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw.evidence.study.schedules import RATES, SCHEDULES
 
 OPTIMIZERS = ("sgd", "momentum", "adamw")
-# Repetitions in one cell of a regression: a seed is a block of them.
+# Repetitions per cell of a regression: one seed is a block of them.
 REPETITIONS = 200
 
 
-# The lowest peak of a grid, and how many there are, each twice the one before.
+# The lowest peak rate of a grid, and the number of peaks, each twice the one before.
 Grid = tuple[float, int]
 
 
@@ -78,7 +78,7 @@ def make_group(name: str, optimizer: str, rates: str, seeds: int) -> Group:
 
 
 def full_groups() -> list[Group]:
-    """The default study, what matters most first; what does not fit the hours is dropped."""
+    """The default study, the most important groups first, since the last may not fit the hours."""
     regressions = [name for name, task in TASKS.items() if task.kind == REGRESSION]
     groups = [make_group(name, "sgd", "wsd", 8) for name in regressions]
     groups += [make_group("transformer", "adamw", "wsd", 8)]
@@ -96,7 +96,7 @@ def full_groups() -> list[Group]:
 
 
 def quick_groups() -> list[Group]:
-    """A few groups of short runs: that all works, not what is true."""
+    """A few groups of short runs: a test that everything works, not evidence."""
     groups = [
         make_group("digits", "sgd", "wsd", 5),
         make_group("diabetes", "adamw", "wsd-linear", 5),
@@ -137,12 +137,12 @@ def chosen(
 
 
 def left_out(groups: Sequence[Group]) -> list[str]:
-    """Comparisons that could be made and are not among the groups, a line a task."""
-    made = {(group.task, group.optimizer, group.rates) for group in groups}
+    """Possible comparisons that are not among the groups, one line per task."""
+    included = {(group.task, group.optimizer, group.rates) for group in groups}
     pairs = list(itertools.product(OPTIMIZERS, RATES))
     lines = []
     for task in TASKS:
-        missing = [pair for pair in pairs if (task, *pair) not in made]
-        named = "all" if len(missing) == len(pairs) else "; ".join(map(", ".join, missing))
-        lines += [f"{task}: {named}"] if missing else []
+        missing = [pair for pair in pairs if (task, *pair) not in included]
+        listed = "all" if len(missing) == len(pairs) else "; ".join(map(", ".join, missing))
+        lines += [f"{task}: {listed}"] if missing else []
     return lines

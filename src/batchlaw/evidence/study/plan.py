@@ -1,4 +1,4 @@
-"""The plan of a study: chosen once from timed steps, kept in a file, the same when it resumes."""
+"""The plan of a study: chosen once from timed steps, and kept in a file for when it resumes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.evidence.study.data import python_sources
 from batchlaw.evidence.study.groups import Group, chosen, full_groups, quick_groups
-from batchlaw.evidence.study.timing import START, Cost, measured_costs, within
+from batchlaw.evidence.study.timing import STARTUP_S, Cost, measured_costs, within
 from batchlaw.evidence.sweep.timing import described
 from batchlaw.jobs.workers import Workers
 
@@ -24,7 +24,7 @@ FILE = "plan.json"
 
 @dataclass(frozen=True)
 class StudyPlan:
-    """Groups with their costs, and the names of those that the hours had no room for."""
+    """Groups with their costs, and the names of those that did not fit the hours."""
 
     asked: dict[str, Any]
     kept: list[Cost]
@@ -45,7 +45,7 @@ class StudyPlan:
 
     def described(self, workers: int) -> str:
         """How many runs, and how long they take."""
-        seconds = START + self.core_seconds / workers
+        seconds = STARTUP_S + self.core_seconds / workers
         return f"{self.cells} cells in {len(self.kept)} groups, about {described(seconds)}"
 
 
@@ -71,9 +71,9 @@ def read_plan(folder: Path) -> StudyPlan | None:
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_text())
-        kept = [Cost(_group(cost["group"]), cost["seconds_per_step"]) for cost in found["kept"]]
-        return StudyPlan(found["asked"], kept, found["dropped"], found["versions"])
+        content = json.loads(path.read_text())
+        kept = [Cost(_group(cost["group"]), cost["seconds_per_step"]) for cost in content["kept"]]
+        return StudyPlan(content["asked"], kept, content["dropped"], content["versions"])
     except (ValueError, KeyError, TypeError):
         raise InputError(
             "output_dir",

@@ -1,4 +1,4 @@
-"""Linear regression on a finite population: many runs side by side, and the exact prediction."""
+"""Linear regression on a finite population: many runs at once, and the exact prediction."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 
 EPSILON = 1e-8
-# A loss so many times that of predicting nothing is a run that diverged.
+# A final loss above this is a diverged run; predicting zero has the loss 0.5.
 DIVERGED = 1e3
 
 
@@ -25,12 +25,12 @@ class Optimizer:
     """PyTorch's SGD, SGD with momentum or AdamW, on (R, M) weights in NumPy."""
 
     def __init__(self, name: str, shape: tuple[int, int]) -> None:
-        self.name, self.done = name, 0
+        self.name, self.updates = name, 0
         self.velocity, self.square = np.zeros(shape), np.zeros(shape)
 
     def update(self, weights: FloatArray, gradient: FloatArray, rate: float) -> FloatArray:
         """The weights after one update."""
-        self.done += 1
+        self.updates += 1
         if self.name == "sgd":
             return weights - rate * gradient
         if self.name == "momentum":
@@ -38,14 +38,14 @@ class Optimizer:
             return weights - rate * self.velocity
         self.velocity = MOMENTUM * self.velocity + (1.0 - MOMENTUM) * gradient
         self.square = BETA2 * self.square + (1.0 - BETA2) * gradient**2
-        mean = self.velocity / (1.0 - MOMENTUM**self.done)
+        mean = self.velocity / (1.0 - MOMENTUM**self.updates)
         return weights * (1.0 - rate * WEIGHT_DECAY) - rate * mean / self.scales()
 
     def scales(self) -> FloatArray:
-        """P = sqrt(v_hat) + eps of Adam, one for the others."""
+        """P = sqrt(v_hat) + eps of Adam; ones for the other optimizers."""
         if self.name != "adamw":
             return np.ones_like(self.square)
-        return np.asarray(np.sqrt(self.square / (1.0 - BETA2**self.done)) + EPSILON)
+        return np.asarray(np.sqrt(self.square / (1.0 - BETA2**self.updates)) + EPSILON)
 
 
 def train(
@@ -58,35 +58,35 @@ def train(
 ) -> tuple[FloatArray, Optimizer]:
     """Final (R, M) weights of R runs from zero, with half the squared error as their loss.
 
-    The samples of a run depend on the seed alone: every schedule reads the same stream.
+    The samples of a run depend only on the seed: every schedule reads the same stream.
     """
     N, M = population.features.shape
     rng = np.random.default_rng(np.random.SeedSequence((seed, 3)))
     stream = rng.integers(0, N, (int(batches.sum()), repetitions), dtype=np.int32).T
     weights = np.zeros((repetitions, M))
-    steps = Optimizer(optimizer, weights.shape)
-    at = 0
+    state = Optimizer(optimizer, weights.shape)
+    start = 0
     with np.errstate(over="ignore", invalid="ignore"):
         for rate, size in zip(rates, batches, strict=True):
-            rows = stream[:, at : at + size]
+            rows = stream[:, start : start + size]
             z = population.features[rows]
-            miss = np.matmul(z, weights[:, :, None])[:, :, 0] - population.labels[rows]
-            gradient = np.matmul(miss[:, None, :], z)[:, 0] / size
-            weights = steps.update(weights, gradient, float(rate))
-            at += int(size)
-    return weights, steps
+            residual = np.matmul(z, weights[:, :, None])[:, :, 0] - population.labels[rows]
+            gradient = np.matmul(residual[:, None, :], z)[:, 0] / size
+            weights = state.update(weights, gradient, float(rate))
+            start += int(size)
+    return weights, state
 
 
 def measure(population: Population, weights: FloatArray) -> dict[str, float]:
-    """Mean final loss over the population, and its part that is noise around the mean run."""
+    """Mean final loss over the population, and the part of it that is noise around the mean run."""
     error = weights - population.optimum
     sigma = population.covariance
     floor = 0.5 * population.residual_variance
     loss = floor + 0.5 * float(np.einsum("ri,ij,rj->", error, sigma, error)) / error.shape[0]
     if not loss < DIVERGED:
         raise Unstable("rates", f"diverged: final loss {loss:.3g}", subject="the run")
-    apart = error - error.mean(axis=0)
-    noise = 0.5 * float(np.einsum("ri,ij,rj->", apart, sigma, apart)) / (error.shape[0] - 1)
+    deviation = error - error.mean(axis=0)
+    noise = 0.5 * float(np.einsum("ri,ij,rj->", deviation, sigma, deviation)) / (error.shape[0] - 1)
     return {"validation": loss, "training": loss, "noise": noise}
 
 
@@ -98,16 +98,16 @@ def pilot_spectrum(
     seed: int,
     repetitions: int,
 ) -> dict[str, Any]:
-    """The exact spectrum of the population; for Adam in the mean scales that runs end with."""
+    """The exact spectrum of the population; for Adam, in the mean final scales of its runs."""
     scales = np.ones(population.features.shape[1])
     if optimizer == "adamw":
-        _, steps = train(population, optimizer, rates, batches, seed, repetitions)
-        scales = steps.scales().mean(axis=0)
+        _, state = train(population, optimizer, rates, batches, seed, repetitions)
+        scales = state.scales().mean(axis=0)
     root = np.sqrt(scales)
     mu = np.linalg.eigvalsh(population.covariance / np.outer(root, root))[::-1]
     mu = mu[mu > 1e-12 * mu[0]]
     noise = population.residual_variance * mu
-    found = ModelSpectrum(
+    spectrum = ModelSpectrum(
         "gauss-newton",
         mu,
         float(mu.sum()),
@@ -118,7 +118,7 @@ def pilot_spectrum(
         float(noise.sum()),
         0.0,
     )
-    return plain(found)
+    return plain(spectrum)
 
 
 def plain(spectrum: ModelSpectrum) -> dict[str, Any]:
@@ -133,8 +133,8 @@ def exact_noise(population: Population, rates: FloatArray, batches: IntArray) ->
     """What ``measure`` calls noise, for SGD, without sampling: exact given the population.
 
     Drawing from the population with replacement is multi-pass SGD on it as a dataset, and its
-    fluctuation around gradient descent is the noise around the mean run. Infinite where its second
-    moment overflows, although most runs may end well.
+    fluctuation around gradient descent is the noise around the mean run. Infinite where the second
+    moment overflows, although most runs may still converge.
     """
     mu, basis = np.linalg.eigh(population.covariance)
     kept = mu > 1e-12 * mu[-1]

@@ -29,15 +29,16 @@ CONSTANT, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
     "early-large",
     "like the rate",
 )
-# Constant at this many times the samples: not a rival, it says what no noise would give.
-REFERENCE, FACTOR = "constant x4", 4
-# It takes more time than the others, and is run for so many seeds.
+# Constant batches with this many times the samples: not a rival, but the basis for estimating
+# the loss without noise.
+REFERENCE, REFERENCE_FACTOR = "constant x4", 4
+# It takes longer than the others, so it runs for fewer seeds.
 REFERENCE_SEEDS = 5
 STAGE_COUNT = 4
-# The proxy's exponent where none is known.
-EXPONENT = 2.0
-# Eigenvalues above this share of the stability limit are taken as being there.
-EDGE = 0.95
+# The proxy's spectrum exponent, which is not known for real data.
+PROXY_EXPONENT = 2.0
+# Eigenvalues are capped at this share of the stability limit.
+STABLE_SHARE = 0.95
 
 RATES: Mapping[str, Callable[[int, float], FloatArray]] = {
     "wsd": lambda steps, peak: shapes.wsd(steps, peak),
@@ -66,9 +67,9 @@ def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) 
     """kappa_t such that sum_t kappa_t / (2 B_t) is the predicted rise of the final loss.
 
     A pilot's last iterate may be sharper than its peak rate allows (the sharpness follows the
-    falling rate): such eigenvalues count as just stable.
+    falling rate): such eigenvalues are capped to be just stable.
     """
-    limit = EDGE * stable_limit(optimizer, float(rates.max()))
+    limit = STABLE_SHARE * stable_limit(optimizer, float(rates.max()))
     spectrum = replace(spectrum, eigenvalues=np.minimum(spectrum.eigenvalues, limit))
     if optimizer == "adamw":
         return adam_influence(spectrum, rates, beta1=MOMENTUM, weight_decay=WEIGHT_DECAY)
@@ -79,7 +80,7 @@ def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) 
 def batches_of(
     schedule: str, kappa: FloatArray, rates: FloatArray, trace: float, mean_batch: int
 ) -> IntArray:
-    """Whole batches of a schedule: the same steps and the same samples for all but the reference.
+    """Integer batches of a schedule: equal steps and samples for all but the reference.
 
     Parameters
     ----------
@@ -90,7 +91,7 @@ def batches_of(
     """
     T = rates.size
     if schedule == REFERENCE:
-        return np.full(T, FACTOR * mean_batch, dtype=np.int64)
+        return np.full(T, REFERENCE_FACTOR * mean_batch, dtype=np.int64)
     budget = T * mean_batch
     if schedule == STAGES:
         return _fill(np.asarray(allocate(kappa, budget, stages=STAGE_COUNT), np.int64), budget)
@@ -98,15 +99,18 @@ def batches_of(
         return np.asarray(allocate(kappa, budget, min_batch=max(1, mean_batch // 2)), np.int64)
     weights: dict[str, Callable[[], FloatArray]] = {
         ORACLE: lambda: kappa,
-        PROXY: lambda: influence_proxy(rates, EXPONENT, trace),
+        PROXY: lambda: influence_proxy(rates, PROXY_EXPONENT, trace),
     }
     shape = weights[schedule]() if schedule in weights else RULES[schedule](rates) ** 2
     return np.asarray(allocate(shape, budget), np.int64)
 
 
 def _fill(batches: IntArray, budget: int) -> IntArray:
-    """Stages may underspend by less than the shortest of them: one more for the first steps of
-    the longest stage, so that all schedules spend the same."""
+    """Spend what stages leave of the budget, so that all schedules spend the same.
+
+    They may underspend by less than the length of the shortest stage; the first steps of the
+    longest stage get one more sample each.
+    """
     left = budget - int(batches.sum())
     cuts = np.flatnonzero(np.diff(batches)) + 1
     edges = np.concatenate([[0], cuts, [batches.size]])

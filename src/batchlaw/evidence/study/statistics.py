@@ -1,4 +1,4 @@
-"""What the runs say: differences paired by seed, rates tuned for each schedule, noise ratios."""
+"""Statistics of the runs: differences paired by seed, tuned rates, and noise ratios."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from batchlaw.evidence.study.cells import PILOT, usable_pilot
 from batchlaw.evidence.study.groups import Group
 from batchlaw.evidence.study.schedules import (
     CONSTANT,
-    FACTOR,
     RATES,
     REFERENCE,
+    REFERENCE_FACTOR,
     noise_influence,
     spectrum_of,
 )
 from batchlaw.jobs.store import FAILED, REFUSED, Store, Stored
 
 LEVEL = 0.95
-# A prediction fails where it is outside the interval, and by more than this.
-MATTERS = 0.05
+# A prediction fails if it is outside the interval and off by more than this.
+MIN_PREDICTION_GAP = 0.05
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Interval:
 
     @property
     def side(self) -> int:
-        """-1 where all of it is below zero, 1 where all is above, 0 where it can't tell."""
+        """-1 if the interval is below zero, 1 if it is above, 0 if it contains zero."""
         return -1 if self.high < 0.0 else int(self.low > 0.0)
 
 
@@ -82,7 +82,7 @@ class Compared:
 
     @property
     def prediction_fails(self) -> bool:
-        far = abs(self.measured.mean - self.predicted) > MATTERS
+        far = abs(self.measured.mean - self.predicted) > MIN_PREDICTION_GAP
         return far and not self.measured.contains(self.predicted)
 
 
@@ -91,20 +91,20 @@ Runs = dict[str, dict[float, dict[int, Stored]]]
 
 
 def runs_of(group: Group, rows: Sequence[Stored]) -> Runs:
-    """The rows of a group, but for runs that failed: a bug says nothing about a schedule."""
+    """The rows of a group except failed runs: a bug says nothing about a schedule."""
     names = ("task", "optimizer", "rates", "steps", "mean_batch", "repetitions")
-    found: Runs = {}
+    runs: Runs = {}
     for row in rows:
         cell = row.cell
-        mine = all(cell.get(name) == getattr(group, name) for name in names)
-        usable = mine and row.status != FAILED
+        in_group = all(cell.get(name) == getattr(group, name) for name in names)
+        usable = in_group and row.status != FAILED
         if usable and cell["schedule"] != PILOT and cell["peak"] in group.peaks:
-            found.setdefault(cell["schedule"], {}).setdefault(cell["peak"], {})[cell["seed"]] = row
-    return found
+            runs.setdefault(cell["schedule"], {}).setdefault(cell["peak"], {})[cell["seed"]] = row
+    return runs
 
 
 def compare(group: Group, rows: Sequence[Stored], store: Store) -> list[Compared]:
-    """Every schedule of the group against constant; nothing before constant has runs."""
+    """Every schedule of the group against constant; empty until constant has runs."""
     runs = runs_of(group, rows)
     if CONSTANT not in runs:
         return []
@@ -120,21 +120,23 @@ def _compared(
     name: str, runs: Runs, common: float, tuned: float, kappa: FloatArray | None
 ) -> Compared:
     constant = runs[CONSTANT][common]
-    here = runs[name].get(common, {})
+    ours = runs[name].get(common, {})
     peaks = sorted(runs[name])
     return Compared(
         schedule=name,
         peak=common,
         tuned_peak=tuned,
         at_edge=len(peaks) > 1 and tuned in (peaks[0], peaks[-1]),
-        loss=mean(losses(here)),
+        loss=mean(losses(ours)),
         tuned_loss=mean(tuned_losses(runs[name])),
-        difference=paired(losses(here), losses(constant)),
+        difference=paired(losses(ours), losses(constant)),
         tuned_difference=paired(tuned_losses(runs[name]), tuned_losses(runs[CONSTANT])),
-        measured=noise_ratio(here, constant, runs.get(REFERENCE, {}).get(common, {})),
-        predicted=_predicted(here, constant, kappa),
-        exact=_exact(here, constant),
-        diverged=sum(row.status == REFUSED for at in runs[name].values() for row in at.values()),
+        measured=noise_ratio(ours, constant, runs.get(REFERENCE, {}).get(common, {})),
+        predicted=_predicted(ours, constant, kappa),
+        exact=_exact(ours, constant),
+        diverged=sum(
+            row.status == REFUSED for by_seed in runs[name].values() for row in by_seed.values()
+        ),
     )
 
 
@@ -143,7 +145,7 @@ def ratios_by_rate(
 ) -> list[tuple[float, Interval, float, float]]:
     """A schedule's noise ratio at every peak: the peak, measured, predicted and exact."""
     runs = runs_of(group, rows)
-    out = []
+    ratios = []
     for peak in group.peaks:
         ours, theirs, reference = (
             runs.get(name, {}).get(peak, {}) for name in (schedule, CONSTANT, REFERENCE)
@@ -151,8 +153,8 @@ def ratios_by_rate(
         if ours and theirs:
             predicted = _predicted(ours, theirs, _kappa(group, peak, store))
             measured = noise_ratio(ours, theirs, reference)
-            out.append((peak, measured, predicted, _exact(ours, theirs)))
-    return out
+            ratios.append((peak, measured, predicted, _exact(ours, theirs)))
+    return ratios
 
 
 def versus(group: Group, rows: Sequence[Stored], ours: str, theirs: str) -> Interval:
@@ -164,7 +166,7 @@ def versus(group: Group, rows: Sequence[Stored], ours: str, theirs: str) -> Inte
 
 
 def losses(rows: Mapping[int, Stored], key: str = "validation") -> dict[int, float]:
-    """By seed; infinite where the run diverged."""
+    """Losses by seed; infinite where the run diverged."""
     return {seed: float(row.result.get(key, math.inf)) for seed, row in rows.items()}
 
 
@@ -173,12 +175,12 @@ def mean(values: Mapping[int, float]) -> float:
 
 
 def best_peak(peaks: Mapping[float, Mapping[int, Stored]]) -> float:
-    """By mean validation loss; the smallest where all diverge."""
+    """The peak with the lowest mean validation loss; the smallest if all diverge."""
     return min(sorted(peaks), key=lambda peak: mean(losses(peaks[peak])))
 
 
 def tuned_losses(peaks: Mapping[float, Mapping[int, Stored]]) -> dict[int, float]:
-    """By seed, at the rate that the other seeds find best: choosing does not flatter the loss.
+    """Losses by seed, each at the best rate of the other seeds, so that tuning adds no bias.
 
     A rate at which a run diverged is chosen only where there is no other.
     """
@@ -199,11 +201,13 @@ def tuned_losses(peaks: Mapping[float, Mapping[int, Stored]]) -> dict[int, float
 def paired(ours: Mapping[int, float], theirs: Mapping[int, float]) -> Interval:
     """Mean difference over common seeds, with Student's interval."""
     seeds = sorted(set(ours) & set(theirs))
-    apart = np.array([ours[seed] for seed in seeds]) - np.array([theirs[seed] for seed in seeds])
-    if len(seeds) < 2 or not np.isfinite(apart).all():
+    differences = np.array([ours[seed] for seed in seeds]) - np.array(
+        [theirs[seed] for seed in seeds]
+    )
+    if len(seeds) < 2 or not np.isfinite(differences).all():
         return UNKNOWN
-    error = float(apart.std(ddof=1)) / math.sqrt(len(seeds))
-    return _interval(float(apart.mean()), error, len(seeds))
+    error = float(differences.std(ddof=1)) / math.sqrt(len(seeds))
+    return _interval(float(differences.mean()), error, len(seeds))
 
 
 def noise_ratio(
@@ -212,32 +216,34 @@ def noise_ratio(
     """Noise in our final loss over constant's, with a jackknife interval over seeds.
 
     Regressions measure their noise. For a model it is the loss above a floor without noise,
-    extrapolated from constant at once and four times the batch: noise goes as 1/B.
+    extrapolated from constant at one and four times the batch, since noise falls as 1/B.
     """
     seeds = sorted(set(ours) & set(theirs) & (set(reference) if reference else set(ours)))
     if len(seeds) < 3:
         return UNKNOWN
-    # Theory speaks of the loss over the law that samples come from.
+    # The theory is about the loss under the law that the samples come from.
     key = "training" if reference else "noise"
-    a, b = (np.array([losses(rows, key)[seed] for seed in seeds]) for rows in (ours, theirs))
+    our_loss, constant_loss = (
+        np.array([losses(rows, key)[seed] for seed in seeds]) for rows in (ours, theirs)
+    )
     floor = np.zeros(len(seeds))
     if reference:
-        low = np.array([losses(reference, key)[seed] for seed in seeds])
-        floor = (FACTOR * low - b) / (FACTOR - 1.0)
-    above, whole = a - floor, b - floor
-    if not (np.isfinite(above).all() and np.isfinite(whole).all()):
+        reference_loss = np.array([losses(reference, key)[seed] for seed in seeds])
+        floor = (REFERENCE_FACTOR * reference_loss - constant_loss) / (REFERENCE_FACTOR - 1.0)
+    our_noise, constant_noise = our_loss - floor, constant_loss - floor
+    if not (np.isfinite(our_noise).all() and np.isfinite(constant_noise).all()):
         return UNKNOWN
     n = len(seeds)
-    without = (above.sum() - above) / (whole.sum() - whole)
+    without = (our_noise.sum() - our_noise) / (constant_noise.sum() - constant_noise)
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    return _interval(float(above.sum() / whole.sum()), error, n)
+    return _interval(float(our_noise.sum() / constant_noise.sum()), error, n)
 
 
 def _interval(mean: float, error: float, count: int) -> Interval:
     from scipy.stats import t
 
-    reach = float(t.ppf(0.5 + LEVEL / 2.0, count - 1)) * error
-    return Interval(mean, mean - reach, mean + reach)
+    half_width = float(t.ppf(0.5 + LEVEL / 2.0, count - 1)) * error
+    return Interval(mean, mean - half_width, mean + half_width)
 
 
 def _kappa(group: Group, peak: float, store: Store) -> FloatArray | None:
@@ -259,8 +265,8 @@ def _predicted(
 
 
 def _exact(ours: Mapping[int, Stored], theirs: Mapping[int, Stored]) -> float:
-    found = [rows[0].result.get("exact") if 0 in rows else None for rows in (ours, theirs)]
-    return math.nan if None in found else float(found[0] / found[1])  # type: ignore[operator]
+    noise = [rows[0].result.get("exact") if 0 in rows else None for rows in (ours, theirs)]
+    return math.nan if None in noise else float(noise[0] / noise[1])  # type: ignore[operator]
 
 
 def _any(rows: Mapping[int, Stored]) -> Any:

@@ -28,25 +28,25 @@ constant too, at the peak rate of the grid that the other seeds find best for it
 at constant's best. `^` marks a tuned rate at an end of the grid. A noise ratio is the noise in the
 final training loss over that of the constant batch.
 """
-Found = list[tuple[Group, list[Compared]]]
+Comparisons = list[tuple[Group, list[Compared]]]
 
 
 def write(plan: StudyPlan, store: Store, output: OutputDirectory) -> list[Path]:
     """All files, or none of them."""
     rows = list(store.rows())
-    found = [(group, compare(group, rows, store)) for group in plan.groups]
+    comparisons = [(group, compare(group, rows, store)) for group in plan.groups]
     with output.transaction() as files:
         if rows:
             files.csv("results.csv", [record(row) for row in rows])
-        figures = _figures(found)
+        figures = _figures(comparisons)
         for name, figure in figures.items():
             save(figure, files.path(name))
-        files.path("summary.md").write_text(markdown(plan, found, rows, store, list(figures)))
+        files.path("summary.md").write_text(markdown(plan, comparisons, rows, store, list(figures)))
     return files.written
 
 
 def record(row: Stored) -> dict[str, Any]:
-    """One line of results.csv; the batches are in the store."""
+    """One line of results.csv; the batches stay in the store."""
     names = ("task", "optimizer", "rates", "schedule", "peak", "seed", "steps", "mean_batch")
     kept = {name: row.cell[name] for name in (*names, "repetitions", "data")}
     values = {name: row.result.get(name) for name in ("validation", "training", "noise", "exact")}
@@ -55,17 +55,26 @@ def record(row: Stored) -> dict[str, Any]:
 
 
 def markdown(
-    plan: StudyPlan, found: Found, rows: Sequence[Stored], store: Store, figures: list[str]
+    plan: StudyPlan,
+    comparisons: Comparisons,
+    rows: Sequence[Stored],
+    store: Store,
+    figures: list[str],
 ) -> str:
     lines = [f"# Batch schedules in training ({'quick' if plan.asked['quick'] else 'full'} study)"]
-    lines += ["", _facts(plan, rows), "", INTRODUCTION, *verdicts(found)]
-    lines += ["", "## Every comparison", "", *glance(found)]
-    lines += ["", "## Against batches like the rate", "", *rule_table(found, rows)]
-    lines += ["", "## Where the predicted noise ratio fails", "", *failures(found)]
-    lines += ["", "## The oracle's noise ratio at every rate", "", *rates_table(found, rows, store)]
+    lines += ["", _facts(plan, rows), "", INTRODUCTION, *verdicts(comparisons)]
+    lines += ["", "## Every comparison", "", *overview(comparisons)]
+    lines += ["", "## Against batches like the rate", "", *rule_table(comparisons, rows)]
+    lines += ["", "## Where the predicted noise ratio fails", "", *failures(comparisons)]
+    lines += [
+        "",
+        "## The oracle's noise ratio at every rate",
+        "",
+        *rates_table(comparisons, rows, store),
+    ]
     for name in figures:
         lines += ["", f"![{name.removesuffix('.png')}]({name})"]
-    for group, compared in found:
+    for group, compared in comparisons:
         lines += ["", f"## {group.name}", "", _sizes(group), "", *group_table(compared)]
     lines += ["", "## Runs that diverged", "", *_without_result(rows, REFUSED)]
     if any(row.status == FAILED for row in rows):
@@ -97,31 +106,31 @@ def _table(header: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     return [f"| {' | '.join(row)} |" for row in (header, rule, *lines)]
 
 
-def glance(found: Found) -> list[str]:
-    """One line a group: constant's loss, and every other schedule's tuned difference."""
+def overview(comparisons: Comparisons) -> list[str]:
+    """One line per group: constant's loss, and every other schedule's tuned difference."""
     others = [name for name in SCHEDULES if name != CONSTANT]
     lines = []
-    for group, compared in found:
-        by = {each.schedule: each for each in compared}
-        if CONSTANT not in by:
+    for group, compared in comparisons:
+        by_schedule = {result.schedule: result for result in compared}
+        if CONSTANT not in by_schedule:
             continue
-        cells = [_tuned(by.get(name)) for name in others]
-        lines.append((group.name, f"{by[CONSTANT].loss:.4f}", *cells))
+        cells = [_tuned(by_schedule.get(name)) for name in others]
+        lines.append((group.name, f"{by_schedule[CONSTANT].loss:.4f}", *cells))
     return _table(("task, optimizer, rates", "constant", *others), lines)
 
 
-def verdicts(found: Found) -> list[str]:
-    """How often each schedule is better than constant, worse, or neither, each tuned."""
+def verdicts(comparisons: Comparisons) -> list[str]:
+    """How often each tuned schedule is better than constant, worse, or neither."""
     others = [name for name in SCHEDULES if name != CONSTANT]
     kinds: dict[tuple[str, str], list[Compared]] = {}
-    for group, compared in found:
+    for group, compared in comparisons:
         if compared:
             kinds.setdefault((_kind(group.task), group.rates), []).extend(compared)
     lines = [
         (*kind, *(_counted(compared, name) for name in others)) for kind, compared in kinds.items()
     ]
-    every = [each for compared in kinds.values() for each in compared]
-    total = ("all", "", *(_counted(every, name) for name in others))
+    everything = [result for compared in kinds.values() for result in compared]
+    total = ("all", "", *(_counted(everything, name) for name in others))
     header = ("task", "rates: better / worse / can't tell", *others)
     return _table(header, [*sorted(lines), total])
 
@@ -133,46 +142,53 @@ def _kind(task: str) -> str:
 
 
 def _counted(compared: Sequence[Compared], name: str) -> str:
-    sides = [e.tuned_difference for e in compared if e.schedule == name]
-    known = [interval.side for interval in sides if math.isfinite(interval.mean)]
+    differences = [result.tuned_difference for result in compared if result.schedule == name]
+    known = [interval.side for interval in differences if math.isfinite(interval.mean)]
     return " / ".join(str(known.count(side)) for side in (-1, 1, 0))
 
 
-def rule_table(found: Found, rows: Sequence[Stored]) -> list[str]:
-    """Whether knowing the influence beats the simplest rule, each at its own best rate."""
+def rule_table(comparisons: Comparisons, rows: Sequence[Stored]) -> list[str]:
+    """Whether knowing the influence beats the simplest rule, each tuned."""
     ours = (ORACLE, STAGES, CONSTANT)
     lines = [
         (group.name, *(_difference(versus(group, rows, name, RATE)) for name in ours))
-        for group, compared in found
+        for group, compared in comparisons
         if compared
     ]
     return _table(("task, optimizer, rates", *(f"{n} less it" for n in ours)), lines)
 
 
-def failures(found: Found) -> list[str]:
-    """Every ratio whose interval leaves the prediction out, by more than 0.05."""
-    wrong = [(group, each) for group, lines in found for each in lines if each.prediction_fails]
+def failures(comparisons: Comparisons) -> list[str]:
+    """Every ratio whose interval excludes the prediction, by more than 0.05."""
+    failed = [
+        (group, result)
+        for group, lines in comparisons
+        for result in lines
+        if result.prediction_fails
+    ]
     tested = sum(
-        math.isfinite(each.measured.low) and each.schedule != CONSTANT
-        for _, lines in found
-        for each in lines
+        math.isfinite(result.measured.low) and result.schedule != CONSTANT
+        for _, lines in comparisons
+        for result in lines
     )
-    said = [f"{len(wrong)} of {tested} ratios: outside the 95 % interval, and by more than 0.05."]
-    if not wrong:
-        return said
+    summary = [
+        f"{len(failed)} of {tested} ratios: outside the 95 % interval, and by more than 0.05."
+    ]
+    if not failed:
+        return summary
     lines = [
-        (group.name, each.schedule, _span(each.measured), _number(each.predicted))
-        for group, each in wrong
+        (group.name, result.schedule, _span(result.measured), _number(result.predicted))
+        for group, result in failed
     ]
     header = ("task, optimizer, rates", "schedule", "measured", "predicted")
-    return [*said, "", *_table(header, lines)]
+    return [*summary, "", *_table(header, lines)]
 
 
-def rates_table(found: Found, rows: Sequence[Stored], store: Store) -> list[str]:
-    """Influence is exact to leading order in the rate: where that order ends."""
+def rates_table(comparisons: Comparisons, rows: Sequence[Stored], store: Store) -> list[str]:
+    """The oracle's ratio at every rate: influence is exact only to leading order in the rate."""
     lines = [
         (group.name, f"{peak:g}", _span(measured), _number(predicted), _number(exact))
-        for group, compared in found
+        for group, compared in comparisons
         if compared
         for peak, measured, predicted, exact in ratios_by_rate(group, rows, store, ORACLE)
     ]
@@ -198,31 +214,31 @@ def group_table(compared: Sequence[Compared]) -> list[str]:
     )
     lines = [
         (
-            each.schedule,
-            f"{each.loss:.4f}",
-            _difference(each.difference),
-            f"{each.tuned_peak:g}{'^' if each.at_edge else ''}",
-            f"{each.tuned_loss:.4f}",
-            _difference(each.tuned_difference),
-            _span(each.measured),
-            _number(each.predicted),
-            _number(each.exact),
-            str(each.diverged),
+            result.schedule,
+            f"{result.loss:.4f}",
+            _difference(result.difference),
+            f"{result.tuned_peak:g}{'^' if result.at_edge else ''}",
+            f"{result.tuned_loss:.4f}",
+            _difference(result.tuned_difference),
+            _span(result.measured),
+            _number(result.predicted),
+            _number(result.exact),
+            str(result.diverged),
         )
-        for each in compared
+        for result in compared
     ]
     return _table(header, lines)
 
 
 def _without_result(rows: Sequence[Stored], status: str) -> list[str]:
-    """How many in each group, with the first reason."""
+    """Number of such runs per setting, with the first reason."""
     reasons: dict[str, list[str]] = {}
     for row in rows:
         if row.status == status:
             cell = row.cell
             name = f"{cell['task']}, {cell['optimizer']}, {cell['rates']}, peak {cell['peak']:g}"
             reasons.setdefault(f"{name}, {cell['schedule']}", []).append(row.result["reason"])
-    lines = [f"- {name}: {len(said)} ({said[0]})" for name, said in sorted(reasons.items())]
+    lines = [f"- {name}: {len(texts)} ({texts[0]})" for name, texts in sorted(reasons.items())]
     return lines or ["None."]
 
 
@@ -232,10 +248,10 @@ def _left_out(plan: StudyPlan) -> list[str]:
     return lines + [f"- not run: {line}" for line in left_out(plan.groups)]
 
 
-def _tuned(each: Compared | None) -> str:
-    if each is None:
+def _tuned(result: Compared | None) -> str:
+    if result is None:
         return "-"
-    return _difference(each.tuned_difference) + ("^" if each.at_edge else "")
+    return _difference(result.tuned_difference) + ("^" if result.at_edge else "")
 
 
 def _difference(interval: Interval) -> str:
@@ -254,33 +270,33 @@ def _number(value: float) -> str:
     return f"{value:.2f}" if math.isfinite(value) else "-"
 
 
-def _figures(found: Found) -> dict[str, Figure]:
-    """File name -> picture: losses of every task, and all noise ratios."""
-    tasks = dict.fromkeys(group.task for group, lines in found if lines)
-    figures = {f"losses_{task}.png": _losses(found, task) for task in tasks}
-    return figures | {"noise.png": _noise(found)} if figures else {}
+def _figures(comparisons: Comparisons) -> dict[str, Figure]:
+    """File name -> figure: losses of every task, and all noise ratios."""
+    tasks = dict.fromkeys(group.task for group, lines in comparisons if lines)
+    figures = {f"losses_{task}.png": _losses(comparisons, task) for task in tasks}
+    return figures | {"noise.png": _noise(comparisons)} if figures else {}
 
 
-def _losses(found: Found, task: str) -> Figure:
+def _losses(comparisons: Comparisons, task: str) -> Figure:
     panels = {
         group.name: [
-            (each.schedule, each.tuned_difference.mean, each.tuned_difference.high)
-            for each in lines
-            if each.schedule != CONSTANT and math.isfinite(each.tuned_difference.mean)
+            (result.schedule, result.tuned_difference.mean, result.tuned_difference.high)
+            for result in lines
+            if result.schedule != CONSTANT and math.isfinite(result.tuned_difference.mean)
         ]
-        for group, lines in found
+        for group, lines in comparisons
         if lines and group.task == task
     }
     return study_losses_figure(panels)
 
 
-def _noise(found: Found) -> Figure:
+def _noise(comparisons: Comparisons) -> Figure:
     points = [
-        (group.task, each.predicted, each.measured.mean, each.measured.high)
-        for group, lines in found
-        for each in lines
-        if each.schedule != CONSTANT
-        and math.isfinite(each.measured.mean)
-        and math.isfinite(each.predicted)
+        (group.task, result.predicted, result.measured.mean, result.measured.high)
+        for group, lines in comparisons
+        for result in lines
+        if result.schedule != CONSTANT
+        and math.isfinite(result.measured.mean)
+        and math.isfinite(result.predicted)
     ]
     return study_noise_figure(points)

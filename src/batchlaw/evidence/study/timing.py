@@ -1,4 +1,4 @@
-"""How long a study takes, from steps that were timed, and what has to go to fit the hours."""
+"""How long a study takes, from timed steps, and which groups fit the hours."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from batchlaw.evidence.study.groups import Group
 from batchlaw.evidence.study.schedules import CONSTANT, REFERENCE, REFERENCE_SEEDS
 from batchlaw.jobs.workers import Workers
 
-# Steps of the two short runs whose difference in time is that of the steps alone.
-SHORT, LONG = 10, 60
-# A pilot's spectrum in steps of training with this batch, by measurement.
+# Steps of two timed runs: the difference in time is due to the steps alone.
+SHORT_RUN, LONG_RUN = 10, 60
+# Measured cost of a pilot's spectrum, in training steps at this batch size.
 SPECTRUM_STEPS = {"transformer": 4_000, "mlp": 10_000, "logistic": 6_000}
 SPECTRUM_BATCH = 8
-# Seconds of a cell beside its steps, and of starting the workers.
-CELL, START = 0.04, 15.0
-# The reference in runs of the others: four times the samples, at less than that a sample.
+# Overhead of a cell besides its steps, and of starting the workers.
+CELL_OVERHEAD_S, STARTUP_S = 0.04, 15.0
+# Cost of a reference run, in runs of the other schedules: it has four times the samples, but a
+# lower cost per sample.
 REFERENCE_RUNS = {"transformer": 3.5}
-# The exact prediction in steps of a regression's R runs, once for each schedule and peak.
+# Cost of the exact prediction, once per schedule and peak, in steps of a regression's R runs.
 EXACT_STEPS = {"digits-features": 14_000, "digits": 5_000}
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Seconds of one core that a group takes, and its runs."""
+    """Core seconds and cells of a group."""
 
     group: Group
     seconds_per_step: float
@@ -51,29 +52,29 @@ class Cost:
         steps += SPECTRUM_STEPS.get(group.task, 0) * SPECTRUM_BATCH / group.mean_batch
         if group.optimizer == "sgd":
             steps += len(group.schedules) * EXACT_STEPS.get(group.task, 0)
-        return self.seconds_per_step * steps * len(group.peaks) + CELL * self.cells
+        return self.seconds_per_step * steps * len(group.peaks) + CELL_OVERHEAD_S * self.cells
 
 
 def measured_costs(groups: Sequence[Group], workers: Workers) -> list[Cost]:
-    """Costs from short runs of every task and optimizer."""
+    """Costs of the groups, from short runs of every task with every optimizer."""
     kinds = {(group.task, group.optimizer): group for group in reversed(groups)}
     times = workers.pool.map(seconds_per_step, kinds.values())
-    found = dict(zip(kinds, times, strict=True))
-    return [Cost(group, found[group.task, group.optimizer]) for group in groups]
+    by_kind = dict(zip(kinds, times, strict=True))
+    return [Cost(group, by_kind[group.task, group.optimizer]) for group in groups]
 
 
 def seconds_per_step(group: Group) -> float:
-    """Of a constant batch, on a core of its own: the first run loads the data and the libraries.
+    """Seconds per step at a constant batch. The first run loads the data and the libraries.
 
-    Time of the processor, not of the clock: what else runs now says little about two hours.
+    Processor time, not wall-clock time: the current load says little about the next hours.
     """
     times = []
-    for steps in (SHORT, SHORT, LONG):
+    for steps in (SHORT_RUN, SHORT_RUN, LONG_RUN):
         cell = pilot_cell(replace(group, steps=steps), group.peaks[0])
         start = time.process_time()
         run_cell({**cell, "schedule": CONSTANT, "seed": 1})
         times.append(time.process_time() - start)
-    return max(times[2] - times[1], 1e-6) / (LONG - SHORT)
+    return max(times[2] - times[1], 1e-6) / (LONG_RUN - SHORT_RUN)
 
 
 def within(costs: Sequence[Cost], hours: float, workers: int) -> tuple[list[Cost], list[Cost]]:

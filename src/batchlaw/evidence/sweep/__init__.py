@@ -1,1 +1,1 @@
-"""Many cells, computed once each: results that survive a kill, and runs that resume."""
+"""Sweeps: many cells, each computed once, with results that survive a kill and runs that resume."""

@@ -1,4 +1,4 @@
-"""One cell of a sweep: a case in words as a flat mapping, and the numbers that come of it."""
+"""One cell of a sweep: a case in words, as a flat mapping, and its results."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from batchlaw.schedule.registry import RATE_SCHEDULES
 def prepare(cell: Mapping[str, Any]) -> Case:
     """The case of a cell, not yet solved; ``InputError`` where its words do not fit together."""
     words = _words(cell)
-    # A cell says all that its result depends on, which the name of a file does not.
+    # A cell holds everything its result depends on; a file name does not.
     for name, known in (("problem", PROBLEMS), ("rates", RATE_SCHEDULES), ("batches", BATCHES)):
         if name in words:
             checks.choice(name, words[name], known)
@@ -25,7 +25,7 @@ def prepare(cell: Mapping[str, Any]) -> Case:
 
 
 def solve(cell: Mapping[str, Any]) -> dict[str, float]:
-    """The risk of a cell and its parts; of a simulation with their standard errors."""
+    """The risk of a cell and its parts, with standard errors if it is simulated."""
     case, words = prepare(cell), _words(cell)
     parts = ("total", "irreducible", "approximation", *case.procedure.parts)
     numbers = {name: _number(value) for name, value in case.summaries().items()}
@@ -35,7 +35,7 @@ def solve(cell: Mapping[str, Any]) -> dict[str, float]:
         return numbers | {"relative_error": float(np.max(risk.uncertainty))}
     risk = case.simulate(word(words, "repetitions"), word(words, "data_seed"), threads=1)
     for part in parts:
-        # One pass is simulated without its two sources of variance.
+        # The simulation of one pass does not split the variance by its two sources.
         if getattr(risk, part) is None:
             continue
         numbers[part] = _number(getattr(risk, part))
@@ -45,7 +45,7 @@ def solve(cell: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _words(cell: Mapping[str, Any]) -> dict[str, Any]:
-    """The words of a cell; "inf" is text in it, because JSON has no infinity."""
+    """The words of a cell; "inf" is stored as text, because JSON has no infinity."""
     known = {word.name for words in SECTIONS.values() for word in words()}
     words = {name: value for name, value in cell.items() if name in known}
     if words.get("m") == "inf":

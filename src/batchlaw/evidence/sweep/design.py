@@ -1,4 +1,4 @@
-"""A sweep's file: which parameters take which values, as a grid or a random or Sobol design."""
+"""The file of a sweep: which parameters take which values, in a grid, random or Sobol design."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from batchlaw.design.vocabulary import FIELDS, SECTIONS
 from batchlaw.evidence.sweep.cell import prepare
 
 GRID, RANDOM, SOBOL = DESIGNS = ("grid", "random", "sobol")
-# Rises when the same file would mean other cells.
+# Raise it when the same file would mean other cells.
 VERSION = 1
 SCALES = ("linear", "log")
 RANGE = ("from", "to", "count", "scale")
-# Of these many points at a time, so that a million are never in memory.
+# Points drawn at a time, so that a million are never in memory.
 BLOCK = 1024
 
 
 @dataclass(frozen=True)
 class Values:
-    """A parameter that takes each of some values."""
+    """A parameter that takes each of a list of values."""
 
     values: tuple[Any, ...]
 
@@ -79,7 +79,7 @@ class Design:
         return self.kind == GRID
 
     def cells(self) -> Iterator[dict[str, Any]]:
-        """One at a time; neighbours share their problem."""
+        """The cells, one at a time; neighbours share their problem."""
         for values in self._points():
             yield {"sweep": VERSION, **self.fixed, **dict(zip(self.axes, values, strict=True))}
 
@@ -99,12 +99,12 @@ class Design:
             rng = np.random.default_rng(self.seed)
             draw = lambda n: rng.random((n, dimension))  # noqa: E731
         for start in range(0, self.count, BLOCK):
-            # Whole blocks: Sobol points are balanced by powers of two.
+            # Always whole blocks: Sobol points are balanced in powers of two.
             yield from draw(BLOCK)[: self.count - start]
 
 
 def read_design(path: Path) -> Design:
-    """Parse and check a file; nothing is computed but one cell of every kind is put together."""
+    """Parse and check a file. Nothing is computed, but one cell of every kind is prepared."""
     try:
         design = parse_design(path.read_text("utf-8"))
         _check_kinds(design)
@@ -129,7 +129,7 @@ def parse_design(text: str) -> Design:
 
 
 def key_of(field: str) -> str:
-    """The key of a file that stands for an argument of the library."""
+    """The key in a file that sets an argument of the library."""
     name = FIELDS.get(field, field)
     for section, words in SECTIONS.items():
         if name in (word.name for word in words()):
@@ -155,9 +155,9 @@ def _design(sections: dict[str, Any], text: str) -> Design:
         if isinstance(value, list):
             if not value:
                 raise InputError(label, "must have at least one value", "none")
-            values = tuple(_value(label, each, word) for each in value)
-            # By type too: a warmup of 1 is a step, of 1.0 a share.
-            if len({(type(each), each) for each in values}) < len(values):
+            values = tuple(_value(label, item, word) for item in value)
+            # Compared with their types: a warmup of 1 is one step, 1.0 is a share.
+            if len({(type(item), item) for item in values}) < len(values):
                 raise InputError(label, "must not have the same value twice")
             axes[name] = Values(values)
         elif isinstance(value, dict):
@@ -185,30 +185,30 @@ def _design(sections: dict[str, Any], text: str) -> Design:
 
 
 def parameters(section: str) -> dict[str, Word]:
-    """The words that a section may have, by name; ``kind`` stands for its own name."""
+    """The words that a section may have, by name; a section's own name is its ``kind``."""
     return {word.name: word for word in SECTIONS[section]()}
 
 
 def _section(sections: Mapping[str, Any], name: str, known: Mapping[str, Any]) -> dict[str, Any]:
-    found = sections.get(name, {})
-    if not isinstance(found, dict):
-        raise InputError(f"[{name}]", "must be a section", repr(found))
-    for key in found:
+    content = sections.get(name, {})
+    if not isinstance(content, dict):
+        raise InputError(f"[{name}]", "must be a section", repr(content))
+    for key in content:
         if key not in known:
             raise InputError(f"{name}.{key}", f"is unknown; [{name}] may have {', '.join(known)}")
-    return found
+    return content
 
 
 def _renamed(sections: Mapping[str, Any], section: str) -> dict[str, Any]:
-    """The parameters of a section by their names in a cell."""
+    """The parameters of a section, by their names in a cell."""
     names = parameters(section)
     known = {"kind": str} | {name: hint for name, hint in names.items() if name != section}
-    found = _section(sections, section, known)
-    return {section if key == "kind" else key: value for key, value in found.items()}
+    content = _section(sections, section, known)
+    return {section if key == "kind" else key: value for key, value in content.items()}
 
 
 def _value(label: str, value: Any, word: Word) -> Any:
-    """One value of the kind that its word takes."""
+    """One value, checked against the kind of its word."""
     if word.kind == FLAG:
         if not isinstance(value, bool):
             raise InputError(label, "must be true or false", repr(value))
@@ -228,7 +228,7 @@ def _value(label: str, value: Any, word: Word) -> Any:
 
 
 def _range(label: str, given: dict[str, Any], word: Word, kind: str) -> Axis:
-    """{from, to, count, scale}: so many values for a grid, an interval for the other designs."""
+    """{from, to, count, scale}: ``count`` values for a grid, an interval for the other designs."""
     for key in given.keys() - set(RANGE):
         raise InputError(f"{label}.{key}", f"is unknown; a range may have {', '.join(RANGE)}")
     if not given.keys() >= {"from", "to"}:
@@ -253,15 +253,15 @@ def _range(label: str, given: dict[str, Any], word: Word, kind: str) -> Axis:
 
 
 def _check_kinds(design: Design) -> None:
-    """Put one small cell of every combination of names together: what does not fit shows."""
-    names = [name for name, axis in design.axes.items() if _of_words(axis)]
+    """Prepare one small cell per combination of names, to find words that do not fit together."""
+    names = [name for name, axis in design.axes.items() if _is_categorical(axis)]
     small = {name: _smallest(axis) for name, axis in design.axes.items() if name not in names}
     choices = (axis.values for name, axis in design.axes.items() if name in names)  # type: ignore[union-attr]
     for values in itertools.product(*choices):
         prepare({**design.fixed, **small, **dict(zip(names, values, strict=True))})
 
 
-def _of_words(axis: Axis) -> bool:
+def _is_categorical(axis: Axis) -> bool:
     return isinstance(axis, Values) and any(
         isinstance(v, bool) or (isinstance(v, str) and v != "inf") for v in axis.values
     )

@@ -1,4 +1,4 @@
-"""Lines of a sweep."""
+"""Figure of a sweep's lines."""
 
 from __future__ import annotations
 
@@ -11,16 +11,15 @@ from matplotlib.lines import Line2D
 from batchlaw.evidence.sweep.curves import Curves
 from batchlaw.plots.common import CYCLE, RC
 
-# Values that span this factor are drawn on a logarithmic axis; against logarithmic x a smaller
-# one is enough for y, since a power law is straight only where both are.
-WIDE, WIDE_ENOUGH = 10.0, 2.0
-# Entries of the legend in a column.
-COLUMN = 24
-MARKS = "os^Dv<>P"
+# Values that span at least this factor get a logarithmic axis. If x is logarithmic, a smaller
+# factor is enough for y: a power law is straight only if both are.
+LOG_SPAN, LOG_SPAN_OF_Y = 10.0, 2.0
+LEGEND_ROWS = 24
+MARKERS = "os^Dv<>P"
 
 
 def sweep_figure(curves: Curves) -> Figure:
-    """One line a combination of parameters, coloured by the value of one of them."""
+    """One line per combination of parameters, coloured by the value of one of them."""
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(6.4, 4.4), layout="constrained")
         axes = figure.subplots()
@@ -39,9 +38,9 @@ def sweep_figure(curves: Curves) -> Figure:
                 capsize=2,
             )
         axes.set(xlabel=curves.x, ylabel=curves.y, title=curves.where)
-        if _spans(WIDE, [value for line in curves.lines for value in line.x]):
+        if _spans(LOG_SPAN, [value for line in curves.lines for value in line.x]):
             axes.set_xscale("log")
-        factor = WIDE if axes.get_xscale() == "linear" else WIDE_ENOUGH
+        factor = LOG_SPAN if axes.get_xscale() == "linear" else LOG_SPAN_OF_Y
         if _spans(factor, [value for line in curves.lines for value in line.y]):
             axes.set_yscale("log")
         entries: list[tuple[str, dict[str, Any]]] = []
@@ -49,13 +48,13 @@ def sweep_figure(curves: Curves) -> Figure:
             entries += [(name, {"color": colour}) for name, colour in colours.items()]
         entries += [(name, {"color": "0.4", "marker": mark}) for name, mark in markers.items()]
         if entries:
-            # Beside the axes: among many lines there is no room for it.
+            # Beside the axes: there is no room for it among many lines.
             figure.legend(
                 [Line2D([], [], markersize=4, linewidth=1.0, **look) for _, look in entries],
                 [name for name, _ in entries],
                 title=curves.by.replace("_", " ") if curves.by else None,
                 loc="outside right upper",
-                ncols=1 + (len(entries) - 1) // COLUMN,
+                ncols=1 + (len(entries) - 1) // LEGEND_ROWS,
             )
     return figure
 
@@ -65,12 +64,12 @@ def _spans(factor: float, values: list[float]) -> bool:
 
 
 def _markers(rests: list[str]) -> dict[str, str]:
-    """One for each combination of the other parameters, where there are a few."""
-    return dict(zip(rests, MARKS, strict=False)) if 1 < len(rests) <= len(MARKS) else {}
+    """One marker per combination of the other parameters, if there are only a few."""
+    return dict(zip(rests, MARKERS, strict=False)) if 1 < len(rests) <= len(MARKERS) else {}
 
 
 def _colours(labels: list[str]) -> dict[str, Any]:
-    """Distinct ones for a few labels, shades in order for many."""
+    """Distinct colours for a few labels, ordered shades for many."""
     if len(labels) <= len(CYCLE):
         return dict(zip(labels, CYCLE, strict=False))
     shade = matplotlib.colormaps["viridis"]

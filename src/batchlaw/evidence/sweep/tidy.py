@@ -1,4 +1,4 @@
-"""A sweep as one tidy table, CSV or Parquet, with the units and the origin of its columns."""
+"""A sweep as one tidy table, CSV or Parquet, with the units of its columns and its provenance."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from batchlaw._base.version import __version__
 from batchlaw.jobs.store import DONE, NUMERICS, Store
 
 STATUS, REASON = "status", "reason"
-# Rows of a Parquet file that are in memory at a time.
+# Rows of a Parquet file in memory at a time.
 BLOCK = 10_000
 RISK = "squared units of the label"
 UNITS = {
@@ -49,12 +49,12 @@ UNITS = {
 
 
 def unit(name: str) -> str:
-    """Of a column; empty for pure numbers, names and seeds. A standard error has its part's."""
+    """Unit of a column or of its standard error; empty for pure numbers, names and seeds."""
     return UNITS.get(name.removesuffix("_se"), "")
 
 
 def records(store: Store, cells: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The rows of these cells that there are, in their order."""
+    """The stored rows of these cells, in order."""
     for cell in cells:
         row = store.get(cell)
         if row is not None:
@@ -62,18 +62,18 @@ def records(store: Store, cells: Iterable[dict[str, Any]]) -> Iterator[dict[str,
             yield {**cell, STATUS: row.status, **values}
 
 
-def columns(found: Iterable[dict[str, Any]]) -> dict[str, type]:
-    """Names in the order they first come, with the type that holds all their values."""
+def columns(rows: Iterable[dict[str, Any]]) -> dict[str, type]:
+    """Names in order of first appearance, with the type that holds all values of the column."""
     kinds: dict[str, type] = {}
-    for record in found:
+    for record in rows:
         for name, value in record.items():
             kinds[name] = _wider(kinds.get(name), type(value))
-    ends = {name: kinds.pop(name) for name in (STATUS, REASON) if name in kinds}
-    return kinds | ends
+    last = {name: kinds.pop(name) for name in (STATUS, REASON) if name in kinds}
+    return kinds | last
 
 
 def check_target(path: Path) -> OutputDirectory:
-    """Whether ``export`` can write there, said before the work is done."""
+    """Refuse a path that ``export`` could not write to, before any work is done."""
     if path.suffix not in (".csv", ".parquet"):
         raise InputError("export", "must be a .csv or .parquet file", repr(path.name))
     if path.is_dir():
@@ -91,8 +91,8 @@ def check_target(path: Path) -> OutputDirectory:
 def export(store: Store, cells: Any, path: Path, text: str) -> int:
     """Write ``path`` (.csv or .parquet) and ``path``.json; returns the number of rows.
 
-    ``cells`` is called for a fresh iterator; ``text`` is the design they came from. There are no
-    times and no names of machines in it: the same sweep gives the same bytes.
+    ``cells`` is called for a fresh iterator; ``text`` is the design they came from. The files hold
+    no times and no machine names: the same sweep gives the same bytes.
     """
     directory = check_target(path)
     kinds = columns(records(store, cells()))
@@ -127,20 +127,20 @@ def provenance(kinds: dict[str, type], text: str) -> dict[str, Any]:
 
 
 def _write_csv(
-    path: Path, found: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
+    path: Path, rows: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
 ) -> int:
     count = 0
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(kinds), lineterminator="\n")
         writer.writeheader()
-        for record in found:
+        for record in rows:
             writer.writerow(record)
             count += 1
     return count
 
 
 def _write_parquet(
-    path: Path, found: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
+    path: Path, rows: Iterator[dict[str, Any]], kinds: dict[str, type], about: dict[str, Any]
 ) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -161,7 +161,7 @@ def _write_parquet(
         block.clear()
 
     with pq.ParquetWriter(path, schema) as writer:
-        for record in found:
+        for record in rows:
             block.append({name: _cast(record.get(name), kinds[name]) for name in kinds})
             count += 1
             if len(block) == BLOCK:

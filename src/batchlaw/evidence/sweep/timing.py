@@ -9,24 +9,24 @@ from typing import Any
 
 from batchlaw.evidence.sweep.design import Design
 
-# Cells that are timed first.
+# Number of cells that are timed first.
 PROBES = 16
 
 
 def probes(design: Design) -> Iterator[dict[str, Any]]:
-    """Cells spread over a design: a random one of each of its stretches.
+    """Cells spread over a design: a random one from each of its equal stretches.
 
-    Every n-th would take one value of an axis again and again.
+    Every n-th cell could have the same value of an axis each time.
     """
     count = min(PROBES, len(design))
-    draw = random.Random(0)
+    rng = random.Random(0)
     ends = [k * len(design) // count for k in range(count + 1)]
-    wanted = {draw.randrange(start, end) for start, end in pairwise(ends)}
-    return (cell for k, cell in enumerate(design.cells()) if k in wanted)
+    chosen = {rng.randrange(start, end) for start, end in pairwise(ends)}
+    return (cell for k, cell in enumerate(design.cells()) if k in chosen)
 
 
 def described(seconds: float) -> str:
-    """A duration in words."""
+    """A duration as text."""
     if seconds < 120.0:
         return f"{seconds:.3g} s"
     minutes = seconds / 60.0

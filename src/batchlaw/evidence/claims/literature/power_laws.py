@@ -1,4 +1,4 @@
-"""What checks on power laws share: the sketch of one, and a check with wrong exponents."""
+"""Shared by the checks of other works: sketches of power laws, and checks of exponents."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from batchlaw.model.problem import Problem
 
 def sketch(a: float, b: float, size: float, sigma: float, nodes: int) -> Problem:
     """The Gaussian sketch to ``size`` directions, averaged over the target prior."""
-    whole = size if math.isinf(size) else int(size)
-    return Problem.power_law_nodes(a, b, whole, kind="sketch", sigma=sigma, nodes=nodes)
+    rows = size if math.isinf(size) else int(size)
+    return Problem.power_law_nodes(a, b, rows, kind="sketch", sigma=sigma, nodes=nodes)
 
 
 def exponent_check(
@@ -35,7 +35,7 @@ def exponent_check(
 def limit_check(
     claim: Claim, case: str, a: float, b: float, exponent: float, others: Mapping[str, float]
 ) -> Check[Any]:
-    """What no number of steps removes, against the size of the sketch."""
+    """The risk that no number of steps removes, against the size of the sketch."""
     sizes = np.logspace(3.0, 9.0, 8).round()
     values = [sketch(a, b, size, 0.0, 64).approximation for size in sizes]
     return exponent_check(

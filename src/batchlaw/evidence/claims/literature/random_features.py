@@ -1,7 +1,7 @@
 r"""Paquette, Paquette, Xiao and Pennington (2024), "4+3 Phases of Compute-Optimal Neural Scaling
 Laws", arXiv 2405.15074.
 
-Power-law random features: inputs j^-alpha, target j^-beta, d features, SGD with one sample a
+Power-law random features: inputs j^-alpha, target j^-beta, d features, SGD with one sample per
 step at a constant rate, no label noise. Here that is a = 2 alpha, b = 2 alpha + 2 beta, M = d,
 sigma = 0, and infinitely many inputs where they have v. Their loss after r steps is a sum of
 terms with gamma r in the powers of ``term_exponents``:
@@ -40,17 +40,17 @@ from batchlaw.schedule.rates import constant
 
 WORK = "Paquette et al. 2024 (arXiv 2405.15074)"
 MEASURED = 0.648
-# d at which the finite-d part of the loss is read off: large against every r^(1/(2 alpha)) here.
-FAR = 10**5
-# Decades of flops, and of steps, that slopes are fitted over.
+# d at which the finite-d part of the loss is measured: far above r^(1/(2 alpha)) for every r here.
+LARGE_D = 10**5
+# Slopes are fitted over the last decades of flops, and of steps.
 FLOP_DECADES = 3.0
 STEP_DECADES = 2.0
-# Steps and nodes of the forcing function where it has no recursion to pay for; 800 nodes give
+# Steps and nodes of the forcing function, which needs no recursion over the steps. 800 nodes give
 # the same slopes.
-HORIZON, FINE = 1e13, 400
+FORCING_STEPS, FORCING_NODES = 1e13, 400
 
 TERMS_WHERE, OPTIMUM_WHERE = f"{WORK}, terms of the loss", f"{WORK}, compute-optimal exponents"
-# The loss of an infinite model, by the term that falls slowest.
+# The loss of an infinite model, keyed by its slowest term.
 INFINITE = {
     term: Claim(
         f"literature/paquette-{term.replace('_', '-').lower()}",
@@ -61,7 +61,7 @@ INFINITE = {
 }
 FINITE = Claim(
     "literature/paquette-f-ac",
-    f"what d = {FAR:g} features add to the loss falls like F_ac",
+    f"what d = {LARGE_D:g} features add to the loss falls like F_ac",
     TERMS_WHERE,
 )
 LIMIT = Claim("literature/paquette-limit", "limit of the risk for many steps, in M", TERMS_WHERE)
@@ -94,7 +94,7 @@ class Features:
 
     @property
     def phase(self) -> str:
-        """Which of the phases that have 2 alpha > 1."""
+        """The phase, among those with 2 alpha > 1."""
         if 2.0 * self.beta < 1.0:
             return "Ia"
         return "II" if self.beta < self.alpha else "III"
@@ -106,7 +106,7 @@ class Features:
 
     @property
     def case(self) -> str:
-        """For the claims table."""
+        """Description for the claims table."""
         return (
             f"phase {self.phase}, alpha = {self.alpha:g}, beta = {self.beta:g}, "
             f"gamma = {self.rate:g}"
@@ -115,8 +115,8 @@ class Features:
 
 PHASES = (Features(1.0, 0.25, 0.5), Features(1.0, 0.75, 0.1), Features(1.0, 2.0, 0.5))
 BOUNDARY = Features(0.7, 0.7, 0.1)
-# Phase II, where d* settles so late that SGD's slopes alone would mislead.
-PAIRS = (
+# Cases in phase II, where d* settles so late that SGD's slopes alone would mislead.
+LATE_SETTLING = (
     Features(1.0, 0.75, 0.1),
     Features(1.0, 0.6, 0.1),
     Features(1.25, 0.9, 0.2),
@@ -128,7 +128,7 @@ PAIRS = (
 def term_exponents(alpha: float, beta: float) -> dict[str, float]:
     """Exponents of the four terms: F_pp, F_ac and K_pp in the steps r, F_0 in d.
 
-    F_ac has another factor 1/d, and is there for 2 beta > 1 only.
+    F_ac has another factor 1/d, and exists only for 2 beta > 1.
     """
     return {
         "F_pp": -(2.0 * alpha + 2.0 * beta - 1.0) / (2.0 * alpha),
@@ -151,7 +151,7 @@ def compute_optimal(alpha: float, beta: float, phase: str) -> tuple[float, float
 
 
 def phase_tasks(longest: int, nodes: int) -> list[Task]:
-    """One a phase."""
+    """One task per phase."""
     return [
         Task(
             _name("paquette", case),
@@ -176,7 +176,7 @@ def frontier_tasks(longest: int, nodes: int) -> list[Task]:
                 (SAME_FLOPS, FORCING_SIZE),
                 partial(finite_size_checks, case, longest, nodes),
             )
-            for case in PAIRS
+            for case in LATE_SETTLING
         ),
     ]
 
@@ -197,7 +197,7 @@ def _slowest(case: Features) -> str:
 
 
 def phase_checks(case: Features, longest: int, nodes: int) -> list[Check[Any]]:
-    """Each term where it can be told from the others, and the compute-optimal frontier."""
+    """Each term where it can be separated from the others, and the compute-optimal frontier."""
     steps = _log_steps(longest)
     loss = partial(sgd_loss, nodes=nodes)
     return [*_term_checks(case, steps), *_frontier_checks(case, _grid(case, steps, loss))]
@@ -205,17 +205,17 @@ def phase_checks(case: Features, longest: int, nodes: int) -> list[Check[Any]]:
 
 def _term_checks(case: Features, steps: FloatArray) -> list[Check[Any]]:
     law = term_exponents(case.alpha, case.beta)
-    endless, far = (sgd_loss(case, size, steps, nodes=120) for size in (math.inf, FAR))
+    infinite, finite = (sgd_loss(case, size, steps, nodes=120) for size in (math.inf, LARGE_D))
     late = steps >= steps[-1] / 10.0**STEP_DECADES
     slowest = _slowest(case)
     setting = f"{case.case}, r to {steps[-1]:g}"
-    # F_0 as it would be on the other side of 2 beta = 1.
+    # The exponent that F_0 would have on the other side of 2 beta = 1.
     other = -2.0 * case.alpha + (0.0 if case.phase == "Ia" else 1.0 - 2.0 * case.beta)
     checks = [
         exponent_check(
             INFINITE[slowest],
             setting,
-            Curve({"r": steps[late]}, endless[late], "loss"),
+            Curve({"r": steps[late]}, infinite[late], "loss"),
             Exponent(law[slowest], "r"),
             others={term: law[term] for term in ("F_pp", "K_pp", "F_ac") if term != slowest},
         ),
@@ -223,12 +223,12 @@ def _term_checks(case: Features, steps: FloatArray) -> list[Check[Any]]:
     ]
     if case.phase == "Ia":
         return checks
-    # What d does to F_pp, r^(1/(2 alpha)) F_pp / d, falls off against F_ac as
-    # r^((1/2 - beta)/alpha) only: hence the tolerance.
+    # A finite d also adds r^(1/(2 alpha)) F_pp / d, which falls relative to F_ac only as
+    # r^((1/2 - beta)/alpha): hence the wider tolerance.
     bulk = exponent_check(
         FINITE,
         setting,
-        Curve({"r": steps[late]}, (far - endless)[late], "loss - loss at infinite d"),
+        Curve({"r": steps[late]}, (finite - infinite)[late], "loss - loss at infinite d"),
         Exponent(law["F_ac"], "r", tolerance=0.03),
         others={"F_pp": law["F_pp"]},
     )
@@ -250,10 +250,10 @@ def boundary_checks(longest: int, nodes: int) -> list[Check[Any]]:
 
 
 def finite_size_checks(case: Features, longest: int, nodes: int) -> list[Check[Any]]:
-    """SGD's frontier is the forcing function's, whose own goes on to where the law is reached.
+    """SGD's frontier matches the forcing function's, which is then followed to where the law holds.
 
-    In phase II F_0 is smaller than the loss by f^-((2 alpha - 1)(2 beta - 1)/(2 (alpha + beta)))
-    only, and d* moves towards its law so slowly that drift does not show how far it has to go.
+    In phase II F_0 is below the loss only by f^-((2 alpha - 1)(2 beta - 1)/(2 (alpha + beta))), and
+    d* approaches its law so slowly that its drift does not show how far it still has to go.
     """
     steps = _log_steps(longest)
     flops, best, _ = _late_frontier(_grid(case, steps, partial(sgd_loss, nodes=nodes)))
@@ -267,7 +267,9 @@ def finite_size_checks(case: Features, longest: int, nodes: int) -> list[Check[A
         Curve({"f": flops}, best, "compute-optimal d"),
         law,
     )
-    far = _grid(case, np.geomspace(1.0, HORIZON, 400), partial(forcing_loss, nodes=FINE))
+    far = _grid(
+        case, np.geomspace(1.0, FORCING_STEPS, 400), partial(forcing_loss, nodes=FORCING_NODES)
+    )
     limit, _ = _frontier_checks(case, far)
     return [same, replace(limit, claim=FORCING_SIZE)]
 
@@ -287,9 +289,9 @@ def _frontier_checks(case: Features, grid: Grid) -> list[Check[Any]]:
             f"{case.case}, f to {flops[-1]:.1e}",
             Curve({"f": flops}, values, name),
             Exponent(exponent, "f"),
-            others={f"phase {phase}": pair[which] for phase, pair in others.items()},
+            others={f"phase {phase}": pair[column] for phase, pair in others.items()},
         )
-        for which, (claim, name, exponent, values) in enumerate(
+        for column, (claim, name, exponent, values) in enumerate(
             (
                 (SIZE, "compute-optimal d", size, best_size),
                 (LOSS, "compute-optimal loss", loss, best_loss),
@@ -299,10 +301,10 @@ def _frontier_checks(case: Features, grid: Grid) -> list[Check[Any]]:
 
 
 def frontier(sizes: FloatArray, steps: FloatArray, losses: FloatArray) -> Grid:
-    """Flops f = r d, and for each the d with the least loss and that loss.
+    """Flops f = r d, and for each the best d and its loss.
 
-    The least is that of a cubic in log d, fitted to five sizes: a parabola would be off where
-    the loss rises faster on one side. Flops for which the five are not all within the steps
+    The minimum is that of a cubic in log d fitted to five sizes: a parabola would be off where
+    the loss rises faster on one side. Flops at which not all five lie within the recorded steps
     are left out.
 
     Parameters
@@ -313,21 +315,23 @@ def frontier(sizes: FloatArray, steps: FloatArray, losses: FloatArray) -> Grid:
     losses : (D, K) array
     """
     log_d, log_r, log_loss = np.log(sizes), np.log(steps), np.log(losses)
-    found = []
+    optima = []
     for log_f in np.arange(log_d[0] + log_r[0], log_d[-1] + log_r[-1], math.log(10.0) / 16):
-        at = log_f - log_d
-        inside = (at >= log_r[0]) & (at <= log_r[-1])
-        cut = np.array([np.interp(r, log_r, row) for r, row in zip(at, log_loss, strict=True)])
-        near = np.argmin(np.where(inside, cut, np.inf)) + np.arange(-2, 3)
+        log_steps = log_f - log_d
+        inside = (log_steps >= log_r[0]) & (log_steps <= log_r[-1])
+        log_losses = np.array(
+            [np.interp(r, log_r, row) for r, row in zip(log_steps, log_loss, strict=True)]
+        )
+        near = np.argmin(np.where(inside, log_losses, np.inf)) + np.arange(-2, 3)
         if near[0] < 0 or near[-1] >= sizes.size or not inside[near].all():
             continue
         centre = log_d[near[2]]
-        cubic = np.polyfit(log_d[near] - centre, cut[near], 3)
+        cubic = np.polyfit(log_d[near] - centre, log_losses[near], 3)
         skew, bend, tilt, _ = cubic
         # The root of the derivative next to 0, in the form that also holds without skew.
         least = -tilt / (bend + math.sqrt(bend**2 - 3.0 * skew * tilt))
-        found.append((log_f, centre + least, np.polyval(cubic, least)))
-    flops, best_size, best_loss = np.exp(np.array(found).T)
+        optima.append((log_f, centre + least, np.polyval(cubic, least)))
+    flops, best_size, best_loss = np.exp(np.array(optima).T)
     return flops, best_size, best_loss
 
 
@@ -342,7 +346,7 @@ def _grid(
     steps: FloatArray,
     loss: Callable[[Features, float, FloatArray], FloatArray],
 ) -> Grid:
-    """Loss curves of the models that are best in the last decades of flops, and around them."""
+    """Loss curves of the sizes that are best in the last decades of flops, and around them."""
     size, _ = compute_optimal(case.alpha, case.beta, case.phase)
     largest = min(5.0 * steps[-1] ** (size / (1.0 - size)), 1e12)
     smallest = max(largest / 10.0 ** (FLOP_DECADES * size + 1.5), 20.0)

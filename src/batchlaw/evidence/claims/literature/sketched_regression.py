@@ -1,7 +1,7 @@
 r"""Lin, Wu, Kakade, Bartlett and Lee (2024), "Scaling Laws in Linear Regression: Compute,
 Parameters, and Data", arXiv 2406.08466.
 
-One-pass SGD with one sample a step on a sketched power law, the rate halved after every
+One-pass SGD with one sample per step on a sketched power law, the rate halved after every
 N / log N steps. With N_eff = N / log N and source exponent b,
 
     Approx ~ M^(1-b),   Bias ~ (N_eff gamma)^((1-b)/a),
@@ -31,7 +31,7 @@ WHERE = "Lin et al. 2024 (arXiv 2406.08466), scaling law under the source condit
 CASES = ((2.0, 1.5), (1.5, 1.5), (2.0, 2.0))
 RATE = 0.25
 LARGE = 10**12
-# So few directions that (N_eff gamma)^(1/a) is past them.
+# Few enough directions for (N_eff gamma)^(1/a) to exceed them.
 FEW = 4
 # M of a panel at fixed N: between the limits M >> 1 and M << (N_eff gamma)^(1/a).
 PANEL = (16, 64)
@@ -47,7 +47,7 @@ PANEL_RISK = Claim(
 
 
 def data_tasks(longest: int) -> list[Task]:
-    """One a case."""
+    """One task per case."""
     claims = (BIAS, RISK, VARIANCE, VARIANCE_FEW, LIMIT)
     return [
         Task(task_name("lin", a=a, b=b), claims, partial(data_checks, a, b, longest))
@@ -56,7 +56,7 @@ def data_tasks(longest: int) -> list[Task]:
 
 
 def panel_tasks(longest: int) -> list[Task]:
-    """One a case."""
+    """One task per case."""
     return [
         Task(task_name("lin in M", a=a, b=b), (PANEL_RISK,), partial(panel_checks, a, b, longest))
         for a, b in CASES
@@ -81,8 +81,8 @@ def halving(samples: int, peak: float) -> FloatArray:
 
 def data_checks(a: float, b: float, longest: int) -> list[Check[Any]]:
     """Bias, risk and variance against N_eff, and the limit against M."""
-    top = round(math.log2(longest))
-    samples = 2 ** np.arange(top - 6, top + 1)
+    largest_power = round(math.log2(longest))
+    samples = 2 ** np.arange(largest_power - 6, largest_power + 1)
     horizon = {"N_eff": samples / np.log(samples), "N": samples.astype(np.float64)}
     large, few = (
         [one_pass_risk(problem, halving(n, RATE), np.ones(n)) for n in samples.tolist()]
@@ -113,7 +113,7 @@ def data_checks(a: float, b: float, longest: int) -> list[Check[Any]]:
 def panel_checks(a: float, b: float, longest: int) -> list[Check[Any]]:
     """The risk against M at one N, as in their figures.
 
-    Between its two limits the law is approached only: the tolerance is wider.
+    Between its two limits the law is only approached, so the tolerance is wider.
     """
     samples = 2 ** round(math.log2(longest))
     sizes = np.geomspace(*PANEL, 8).round()

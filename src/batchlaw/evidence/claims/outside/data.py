@@ -2,7 +2,7 @@
 
 Exponents cannot change, because only moments of the data law enter (``data_laws``); the
 level can, and it is predicted and measured by Monte Carlo. Where the residual depends on the
-features, the noise of a direction counts by what that direction receives, and so B_eff does.
+features, each direction counts in B_eff by the noise that it receives.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from batchlaw.schedule.rates import wsd
 
 SEED = 11
 LAWS = (HEAVY_NOISE, UNEVEN_NOISE, NO_NOISE, SIGNS, STUDENT, MIXED)
-# Samples an update, updates, peak rate: small enough for many repetitions.
+# Samples per update, updates, peak rate: small enough for many repetitions.
 MEAN_BATCH, STEPS, RATE = 8, 64, 0.1
 
 
 def tasks(quick: bool, longest: int) -> list[Task]:
-    """One Monte Carlo a data law, and exponents on nodes for those that change most."""
-    uneven = [law for law in LAWS if law.top > 1.0]
+    """One Monte Carlo task per data law, and exponents on nodes for the laws that change most."""
+    uneven = [law for law in LAWS if law.top_noise > 1.0]
     return [
         *(
             Task(
@@ -81,34 +81,34 @@ def tasks(quick: bool, longest: int) -> list[Task]:
 
 
 def level_claim(law: DataLaw) -> Claim:
-    """On the level of Var in short runs."""
+    """The claim on the level of Var in short runs."""
     level = "the Gaussian one" if law.gaussian else "what the moments predict"
     return law.departure.claim("level", f"the level of Var is {level}")
 
 
 def batch_claim(law: DataLaw) -> Claim:
-    """On the four families of schedules."""
+    """The claim on the four families of schedules."""
     return law.departure.claim("effective-batch", "Var follows B_eff within 10 %")
 
 
 def received_claim(law: DataLaw) -> Claim:
-    """On noise that the directions receive unevenly."""
+    """The claim on noise that the directions receive unevenly."""
     return law.departure.claim("received", "Var_noise follows B_eff weighted by the noise received")
 
 
 def limit_claim(law: DataLaw) -> Claim:
-    """On the level of Var in long runs."""
+    """The claim on the level of Var in long runs."""
     return law.departure.claim("level-limit", "the level of Var tends to the Gaussian one")
 
 
 def exponent_claim(law: DataLaw) -> Claim:
-    """On the exponent of Var_noise."""
+    """The claim on the exponent of Var_noise."""
     return law.departure.claim("exponent", "the exponent of Var_noise survives")
 
 
 def long_claims(law: DataLaw, longest: int) -> tuple[Claim, ...]:
-    """What long runs show: with more noise in one direction the exponent settles late."""
-    settled = law.top == 1.0 or longest >= 10**6
+    """The claims on long runs: with more noise in one direction the exponent settles late."""
+    settled = law.top_noise == 1.0 or longest >= 10**6
     return (limit_claim(law), *((exponent_claim(law),) if settled else ()))
 
 
@@ -132,10 +132,10 @@ def simulated_checks(law: DataLaw, quick: bool) -> list[Check[Any]]:
     case = f"a = 2, b = 1.5, M = 16, T = {STEPS}, N = {MEAN_BATCH * STEPS}, R = {repetitions}"
     replicates = measured.leave_one_out["variance"]
     level = level_over(gaussian, np.asarray(measured.variance), replicates)
-    foreseen = float(np.exp(np.log(predicted / gaussian).mean()))
-    tolerance = (0.06 if quick else 0.015) * foreseen
+    expected = float(np.exp(np.log(predicted / gaussian).mean()))
+    tolerance = (0.06 if quick else 0.015) * expected
     return [
-        level_check(law, case, level, Value(foreseen, tolerance)),
+        level_check(law, case, level, Value(expected, tolerance)),
         batch_check(law, case, problem, rates, families, replicates),
     ]
 
@@ -147,15 +147,15 @@ def level_over(reference: FloatArray, values: FloatArray, replicates: FloatArray
     return Estimate(ratio, "Var over that of Gaussian data", float(jackknife(without)))
 
 
-def level_check(law: DataLaw, case: str, level: Estimate, foreseen: Value) -> Check[Any]:
+def level_check(law: DataLaw, case: str, level: Estimate, expected: Value) -> Check[Any]:
     """Var over the Gaussian law's is what the moments predict."""
     wrong = {
-        "a quarter more": Value(1.25 * foreseen.value, foreseen.tolerance),
-        "a quarter less": Value(0.75 * foreseen.value, foreseen.tolerance),
+        "a quarter more": Value(1.25 * expected.value, expected.tolerance),
+        "a quarter less": Value(0.75 * expected.value, expected.tolerance),
     }
-    if abs(foreseen.value - 1.0) > 2.5 * foreseen.tolerance:
-        wrong["the Gaussian level"] = Value(1.0, foreseen.tolerance)
-    return Check(level_claim(law), case, level, foreseen, wrong)
+    if abs(expected.value - 1.0) > 2.5 * expected.tolerance:
+        wrong["the Gaussian level"] = Value(1.0, expected.tolerance)
+    return Check(level_claim(law), case, level, expected, wrong)
 
 
 def batch_check(
@@ -183,17 +183,17 @@ def batch_check(
 
 
 def received_check(law: DataLaw) -> Check[Any]:
-    """Var_noise against influence that counts each direction by the noise it receives.
+    """Var_noise against an influence that weights each direction by the noise it receives.
 
     At a higher rate the top direction forgets early noise that the others keep, and the
-    paper's B_eff, which counts all alike, is off.
+    paper's B_eff, which weights all directions equally, is off.
     """
     problem, rates = instance(), wsd(STEPS, PEAK)
     kappa = influence(problem, rates)
     top = influence(problem.eigenvalues[:1], rates)
     families = np.array(list(schedule_families(kappa, MEAN_BATCH * STEPS).values()))
     noise = one_pass_risk_under(law, problem, rates, families).variance_noise
-    weights = {"1/B_eff by received noise": kappa + (law.top - 1.0) * top, "1/B_eff": kappa}
+    weights = {"1/B_eff by received noise": kappa + (law.top_noise - 1.0) * top, "1/B_eff": kappa}
     summaries = {
         name: 1.0 / np.asarray(effective_batch(weight, families))
         for name, weight in weights.items()
@@ -208,12 +208,12 @@ def received_check(law: DataLaw) -> Check[Any]:
 
 
 def instance() -> Problem:
-    """Small enough for many repetitions."""
+    """A problem small enough for many repetitions."""
     return Problem.power_law(2.0, 1.5, 16, dim=4096, seed=SEED).prior_mean()
 
 
 def long_checks(law: DataLaw, longest: int) -> list[Check[Any]]:
-    """The exponent of Var_noise, and the way of the level to the Gaussian one as T grows."""
+    """The exponent of Var_noise, and the level as it tends to the Gaussian one with growing T."""
     a, b = 2.0, 1.5
     problem = Problem.power_law_nodes(a, b, math.inf, nodes=200)
     steps = horizons(longest)
@@ -223,7 +223,7 @@ def long_checks(law: DataLaw, longest: int) -> list[Check[Any]]:
         float(ours[k].variance / one_pass_risk(problem, *runs[k]).variance) - 1.0 for k in (0, -1)
     ]
     case = f"a = {a:g}, b = {b:g}, T to {longest:g}"
-    found: list[Check[Any]] = [
+    checks: list[Check[Any]] = [
         Check(
             limit_claim(law),
             case,
@@ -238,7 +238,7 @@ def long_checks(law: DataLaw, longest: int) -> list[Check[Any]]:
     ]
     if exponent_claim(law) in long_claims(law, longest):
         noise = [float(np.asarray(risk.variance_noise)) for risk in ours]
-        law_ = Exponent(1.0 / a - 1.0, "T/log T", 0.03)
+        exponent = Exponent(1.0 / a - 1.0, "T/log T", 0.03)
         curve = horizon_curve(steps, noise, "Var_noise")
-        found.append(Check(exponent_claim(law), case, curve, law_, wrong_exponents(law_)))
-    return found
+        checks.append(Check(exponent_claim(law), case, curve, exponent, wrong_exponents(exponent)))
+    return checks

@@ -1,6 +1,6 @@
-"""Data that are not the paper's: other label residuals, other features, and their exact risk.
+"""Data laws other than the paper's: label residuals, features, and their exact risk.
 
-One-pass SGD sees a data law through few of its moments, because a batch is fresh: the
+One-pass SGD depends on a data law through few moments, because every batch is fresh: the
 covariance Sigma, E[(z . x)^2 z z^T] and E[residual^2 z z^T]. So a law that is not Gaussian
 changes two numbers and one vector of the exact recursion, and no exponent.
 """
@@ -28,12 +28,12 @@ Residuals = Callable[[FloatArray, np.random.Generator], FloatArray]
 
 
 def gaussian_coordinates(n: int, directions: int, rng: np.random.Generator) -> FloatArray:
-    """The paper's: independent standard Gaussians."""
+    """The paper's features: independent standard Gaussians."""
     return rng.standard_normal((n, directions))
 
 
 def sign_coordinates(n: int, directions: int, rng: np.random.Generator) -> FloatArray:
-    """Independent signs, the least kurtosis there is: E x^4 = 1."""
+    """Independent signs, of the smallest possible kurtosis: E x^4 = 1."""
     return np.where(rng.integers(0, 2, (n, directions)) == 1, 1.0, -1.0)
 
 
@@ -45,15 +45,15 @@ def student_coordinates(n: int, directions: int, rng: np.random.Generator) -> Fl
 def mixed_coordinates(n: int, directions: int, rng: np.random.Generator) -> FloatArray:
     """Gaussians with a common scale r: r^2 = 3 for a fifth of the samples, 1/2 for the others.
 
-    E r^2 = 1 and E r^4 = 2, as of a multivariate Student law with 6 degrees of freedom, but
-    all moments exist, and with them standard errors.
+    E r^2 = 1 and E r^4 = 2, as for a multivariate Student law with 6 degrees of freedom, but
+    all moments exist, and so do standard errors.
     """
     scale = np.where(rng.random((n, 1)) < 0.2, math.sqrt(3.0), math.sqrt(0.5))
     return scale * rng.standard_normal((n, directions))
 
 
 def gaussian_residuals(x: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """The paper's: independent of the features."""
+    """The paper's residuals: Gaussian, independent of the features."""
     return rng.standard_normal(x.shape[:1])
 
 
@@ -68,10 +68,10 @@ def uneven_residuals(x: FloatArray, rng: np.random.Generator) -> FloatArray:
 
 
 def quadratic_residuals(x: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """(x_1^2 - 1)/sqrt(2): labels without any noise, and a model that is wrong.
+    """(x_1^2 - 1)/sqrt(2): labels without noise, under a misspecified model.
 
-    Uncorrelated with the features, so u* stays; E[residual^2 x_1^2] = 5. What it does to the
-    mean iterate is odd in x, and vanishes.
+    Uncorrelated with the features, so u* is unchanged; E[residual^2 x_1^2] = 5. Its effect on
+    the mean iterate is odd in x, and vanishes.
     """
     return (x[:, 0] ** 2 - 1.0) / math.sqrt(2.0)
 
@@ -86,30 +86,31 @@ class DataLaw:
         From the paper's Gaussian data.
     coordinates, residuals
         x = Sigma^-1/2 z in the eigenbasis, and (y - z . u*)/sqrt(s2) given x.
-    own, all_
-        E[(z . v)^2 z z^T] - Sigma v v^T Sigma has the diagonal own mu^2 v^2 + all mu (mu . v^2):
-        1 and 1 for Gaussians, 1 + k and 1 for independent coordinates with excess kurtosis k,
-        2 tau - 1 and tau for Gaussians with a common scale r, E r^4 = tau.
-    top
+    self_weight, cross_weight
+        E[(z . v)^2 z z^T] - Sigma v v^T Sigma has the diagonal
+        self_weight mu^2 v^2 + cross_weight mu (mu . v^2): 1 and 1 for Gaussians, 1 + k and 1 for
+        independent coordinates with excess kurtosis k, 2 tau - 1 and tau for Gaussians with a
+        common scale r, E r^4 = tau.
+    top_noise
         E[residual^2 x_1^2], 1 where the residual is independent; 1 in all other directions.
     """
 
     departure: Departure
     coordinates: Coordinates = gaussian_coordinates
     residuals: Residuals = gaussian_residuals
-    own: float = 1.0
-    all_: float = 1.0
-    top: float = 1.0
+    self_weight: float = 1.0
+    cross_weight: float = 1.0
+    top_noise: float = 1.0
 
     @property
     def gaussian(self) -> bool:
         """Whether all moments that the risk depends on are those of Gaussian data."""
-        return (self.own, self.all_, self.top) == (1.0, 1.0, 1.0)
+        return (self.self_weight, self.cross_weight, self.top_noise) == (1.0, 1.0, 1.0)
 
     @property
     def far(self) -> bool:
         """Whether the level of Var is far from the Gaussian one in short runs."""
-        return max(self.all_, self.top) > 1.0
+        return max(self.cross_weight, self.top_noise) > 1.0
 
     def draw(self, problem: Problem) -> Draw:
         """``draw(n, rng)`` for the simulators."""
@@ -138,39 +139,43 @@ HEAVY_NOISE = DataLaw(
     residuals=student_residuals,
 )
 UNEVEN_NOISE = DataLaw(
-    _noise("uneven-noise", "label noise of variance x_1^2"), residuals=uneven_residuals, top=3.0
+    _noise("uneven-noise", "label noise of variance x_1^2"),
+    residuals=uneven_residuals,
+    top_noise=3.0,
 )
 NO_NOISE = DataLaw(
-    _noise("noiseless", "no label noise, a quadratic term"), residuals=quadratic_residuals, top=5.0
+    _noise("noiseless", "no label noise, a quadratic term"),
+    residuals=quadratic_residuals,
+    top_noise=5.0,
 )
-SIGNS = DataLaw(_features("sign-features", "sign features"), sign_coordinates, own=-1.0)
+SIGNS = DataLaw(_features("sign-features", "sign features"), sign_coordinates, self_weight=-1.0)
 STUDENT = DataLaw(
     _features("student-features", "Student features, 6 degrees of freedom"),
     student_coordinates,
-    own=4.0,
+    self_weight=4.0,
 )
 MIXED = DataLaw(
     _features("mixed-features", "Gaussian features of random scale"),
     mixed_coordinates,
-    own=3.0,
-    all_=2.0,
+    self_weight=3.0,
+    cross_weight=2.0,
 )
 
 
 def one_pass_risk_under(law: DataLaw, problem: Problem, rates: ArrayLike, batches: Batches) -> Risk:
-    r"""Exact risk of one-pass SGD under a data law, in O(T M) a schedule.
+    r"""Exact risk of one-pass SGD under a data law, in O(T M) per schedule.
 
-    The recursion of ``one_pass_risk`` with D x = own mu^2 x + all mu (mu . x) and, in the top
-    direction, a noise source that is ``top`` times as strong. Off-diagonal second moments
+    The recursion of ``one_pass_risk`` with D x = self_weight mu^2 x + cross_weight mu (mu . x) and,
+    in the top direction, a noise source ``top_noise`` times as strong. Off-diagonal second moments
     never reach the diagonal, because every odd moment of the coordinates vanishes.
     """
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     sizes = checks.batches(batches, gamma.size, whole=False).astype(np.float64)
     source = problem.noise_variance * problem.eigenvalues
-    source[0] *= law.top
+    source[0] *= law.top_noise
     out = np.empty((sizes.shape[0], 3))
     state = (problem.eigenvalues, problem.multiplicity, problem.target_energy)
-    fourth_moment_moments(*state, source, law.own, law.all_, gamma, sizes, out)
+    fourth_moment_moments(*state, source, law.self_weight, law.cross_weight, gamma, sizes, out)
     bias, noise, covariance = out[0] if checks.is_single(batches) else out.T
     return Risk(
         procedure="one-pass SGD",

@@ -1,4 +1,4 @@
-"""One assumption given up, and the claims about what survives without it."""
+"""One assumption dropped, and the claims about what survives without it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from batchlaw.evidence.claims.claim import Claim
 
 @dataclass(frozen=True)
 class Departure:
-    """What is put in the place of one of the paper's assumptions.
+    """A replacement for one of the paper's assumptions.
 
     Attributes
     ----------
     id, name
-        For the ids of its claims, and for their sentences.
+        Used in the ids of its claims, and in their sentences.
     where
-        The assumption.
+        The assumption that is replaced.
     """
 
     id: str

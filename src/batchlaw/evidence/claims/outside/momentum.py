@@ -1,6 +1,6 @@
 """Outside plain SGD: heavy-ball and Nesterov momentum, at the rate gamma (1 - beta).
 
-A gradient then moves the iterate by gamma in the end, as it would in SGD at the rate gamma.
+Each gradient then moves the iterate by gamma in total, as in SGD at the rate gamma.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ SEED = 1
 A, B = 2.0, 1.5
 HEAVY_BALL = Departure("heavy-ball", "heavy ball", "outside section 2, plain SGD")
 NESTEROV = Departure("nesterov", "Nesterov", "outside section 2, plain SGD")
-OWN, LONG, SAME, MEAN = (
+MOMENTUM_B_EFF, SCALED_SGD_B_EFF, SGD_B_EFF, MEAN_BATCH = (
     "1/B_eff",
     "1/B_eff at gamma/(1 - beta)",
     "1/B_eff at gamma",
     "1/mean batch",
 )
-# Parts whose level is SGD's in long runs, and their words in a sentence.
+# Parts whose level is SGD's in long runs -> their names in a sentence.
 LEVELS = {"bias": "bias", "variance": "Var"}
 HIGH_RATE = HEAVY_BALL.claim(
     "high-rate", "at a high rate a short run is closer to SGD's B_eff than to its own"
@@ -64,9 +64,9 @@ def tasks(longest: int) -> list[Task]:
 
 
 def momentum_claims(form: Departure) -> tuple[Claim, ...]:
-    """What is measured of a form of momentum."""
+    """The claims about a form of momentum."""
     levels = (level_claim(form, "bias"), level_claim(form, "variance"), short_claim(form))
-    batches = (own_batch_claim(form), sgd_batch_claim(form))
+    batches = (momentum_batch_claim(form), sgd_batch_claim(form))
     high_rate = (HIGH_RATE,) if form == HEAVY_BALL else ()
     return (
         exponent_claim(form, "bias"),
@@ -78,42 +78,42 @@ def momentum_claims(form: Departure) -> tuple[Claim, ...]:
 
 
 def exponent_claim(form: Departure, part: str) -> Claim:
-    """On a part of theorem 1."""
+    """The claim on a part of theorem 1."""
     id_, word = {"bias": ("bias", "bias"), "variance_noise": ("noise", "Var_noise")}[part]
     return form.claim(f"{id_}-exponent", f"the exponent of {word} is SGD's")
 
 
 def level_claim(form: Departure, part: str) -> Claim:
-    """On the level of a part in long runs."""
+    """The claim on the level of a part in long runs."""
     return form.claim(
         f"{part}-level", f"{LEVELS[part]} is that of SGD at the rate gamma/(1 - beta)"
     )
 
 
 def short_claim(form: Departure) -> Claim:
-    """On short runs."""
+    """The claim on short runs."""
     return form.claim("short-run", "a short run keeps more noise than SGD at gamma/(1 - beta)")
 
 
-def own_batch_claim(form: Departure) -> Claim:
-    """On momentum's influence."""
+def momentum_batch_claim(form: Departure) -> Claim:
+    """The claim on momentum's influence."""
     return form.claim("own-batch", "Var follows momentum's own B_eff")
 
 
 def sgd_batch_claim(form: Departure) -> Claim:
-    """On SGD's influence."""
+    """The claim on SGD's influence."""
     return form.claim("sgd-batch", "Var follows SGD's B_eff at gamma/(1 - beta)")
 
 
 def checks(form: Departure, longest: int) -> list[Check[Any]]:
-    """Exponents of bias and Var_noise, both against SGD's at gamma, and B_eff."""
+    """Exponents of bias and Var_noise, levels against SGD's at gamma, and B_eff."""
     problem = Problem.power_law_nodes(A, B, math.inf, nodes=200)
     steps = horizons(longest)
     plain = runs(problem, steps, 1.0)
-    ours = runs(problem, steps, 1.0 - BETA, momentum=BETA, nesterov=form == NESTEROV)
+    with_momentum = runs(problem, steps, 1.0 - BETA, momentum=BETA, nesterov=form == NESTEROV)
     return [
-        *exponent_checks(form, steps, ours),
-        *level_checks(form, steps, ours, plain),
+        *exponent_checks(form, steps, with_momentum),
+        *level_checks(form, steps, with_momentum, plain),
         *batch_checks(form),
     ]
 
@@ -126,27 +126,31 @@ def runs(problem: Problem, steps: IntArray, scale: float, **update: Any) -> list
     ]
 
 
-def exponent_checks(form: Departure, steps: IntArray, ours: list[Risk]) -> list[Check[Any]]:
+def exponent_checks(
+    form: Departure, steps: IntArray, with_momentum: list[Risk]
+) -> list[Check[Any]]:
     """The exponents of theorem 1, unchanged."""
     case = f"a = {A:g}, b = {B:g}, beta = {BETA:g}, T to {steps[-1]:g}"
-    found: list[Check[Any]] = []
+    rows: list[Check[Any]] = []
     for term, law in (
         ("bias", Exponent((1.0 - B) / A, "T", 0.02)),
         ("variance_noise", Exponent(1.0 / A - 1.0, "T/log T", 0.03)),
     ):
-        curve = horizon_curve(steps, [getattr(risk, term) for risk in ours], term)
-        found.append(Check(exponent_claim(form, term), case, curve, law, wrong_exponents(law)))
-    return found
+        curve = horizon_curve(steps, [getattr(risk, term) for risk in with_momentum], term)
+        rows.append(Check(exponent_claim(form, term), case, curve, law, wrong_exponents(law)))
+    return rows
 
 
 def level_checks(
-    form: Departure, steps: IntArray, ours: list[Risk], plain: list[Risk]
+    form: Departure, steps: IntArray, with_momentum: list[Risk], plain: list[Risk]
 ) -> list[Check[Any]]:
     """Long runs are SGD at gamma/(1 - beta); short ones keep noise that SGD would forget."""
-    found: list[Check[Any]] = []
+    rows: list[Check[Any]] = []
     for term, word in LEVELS.items():
-        ratios = [getattr(m, term) / getattr(s, term) for m, s in zip(ours, plain, strict=True)]
-        found.append(
+        ratios = [
+            getattr(m, term) / getattr(s, term) for m, s in zip(with_momentum, plain, strict=True)
+        ]
+        rows.append(
             Check(
                 level_claim(form, term),
                 f"a = {A:g}, b = {B:g}, beta = {BETA:g}, T = {steps[-1]:g}",
@@ -160,7 +164,7 @@ def level_checks(
     update = {"momentum": BETA, "nesterov": form == NESTEROV}
     ratio = runs(problem, short, 1.0 - BETA, **update)[0].variance
     ratio = float(ratio / runs(problem, short, 1.0)[0].variance)
-    found.append(
+    rows.append(
         Check(
             short_claim(form),
             f"a = {A:g}, b = {B:g}, beta = {BETA:g}, T = 316",
@@ -169,7 +173,7 @@ def level_checks(
             {"SGD's level": Value(1.0, 0.01)},
         )
     )
-    return found
+    return rows
 
 
 def batch_checks(form: Departure) -> list[Check[Any]]:
@@ -178,14 +182,28 @@ def batch_checks(form: Departure) -> list[Check[Any]]:
     A short run of heavy ball at a high rate is the exception.
     """
     low = 0.1 * PEAK
-    own, sgd = own_batch_claim(form), sgd_batch_claim(form)
+    momentum, sgd = momentum_batch_claim(form), sgd_batch_claim(form)
     settings = [
-        (own, 64, low, Proportional(OWN, 0.1), (LONG, SAME, MEAN)),
-        (own, 4096, low, Proportional(OWN, 0.02), (SAME, MEAN)),
-        (sgd, 4096, low, Proportional(LONG, 0.02), (SAME, MEAN)),
+        (
+            momentum,
+            64,
+            low,
+            Proportional(MOMENTUM_B_EFF, 0.1),
+            (SCALED_SGD_B_EFF, SGD_B_EFF, MEAN_BATCH),
+        ),
+        (momentum, 4096, low, Proportional(MOMENTUM_B_EFF, 0.02), (SGD_B_EFF, MEAN_BATCH)),
+        (sgd, 4096, low, Proportional(SCALED_SGD_B_EFF, 0.02), (SGD_B_EFF, MEAN_BATCH)),
     ]
     if form == HEAVY_BALL:
-        settings.append((HIGH_RATE, 64, 0.1, Proportional(SAME, 0.06), (OWN, LONG, MEAN)))
+        settings.append(
+            (
+                HIGH_RATE,
+                64,
+                0.1,
+                Proportional(SGD_B_EFF, 0.06),
+                (MOMENTUM_B_EFF, SCALED_SGD_B_EFF, MEAN_BATCH),
+            )
+        )
     return [
         Check(
             claim,
@@ -203,8 +221,8 @@ def families_of(steps: int, peak: float, nesterov: bool) -> Collapse:
     problem = Problem.power_law(A, B, 64, dim=4096, seed=SEED).prior_mean()
     rates = wsd(steps, peak)
     influences = {
-        OWN: influence(problem, rates, momentum=BETA, nesterov=nesterov),
-        LONG: influence(problem, rates / (1.0 - BETA)),
-        SAME: influence(problem, rates),
+        MOMENTUM_B_EFF: influence(problem, rates, momentum=BETA, nesterov=nesterov),
+        SCALED_SGD_B_EFF: influence(problem, rates / (1.0 - BETA)),
+        SGD_B_EFF: influence(problem, rates),
     }
     return family_collapse(problem, rates, influences, momentum=BETA, nesterov=nesterov)

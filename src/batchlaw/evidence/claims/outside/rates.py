@@ -1,12 +1,12 @@
 r"""Outside the paper's WSD: decays that are not exponential.
 
-What survives of the noise when the rate falls as gamma (n/D)^p over the last n = D..0 steps
-follows from kappa ~ gamma_t^2 (1 + R_t)^(1/a - 2) with R_t ~ n^(p+1) as the variable:
+The noise that survives when the rate falls as gamma (n/D)^p over the last n = D..0 steps follows
+from kappa ~ gamma_t^2 (1 + R_t)^(1/a - 2) with R_t ~ n^(p+1) as the variable:
 
     Var_noise ~ gamma (gamma D)^(-p/(p+1)) int_0^{gamma D} r^(p/(p+1)) (1 + r)^(1/a - 2) dr,
 
 which is T^(1/a - 1), without a logarithm, for a < p + 1; T^-p/(p+1) for a > p + 1, where the
-last few steps are all that matters and the spectrum no longer does; T^-p/(p+1) log T between.
+only the last few steps matter and the spectrum no longer does; T^-p/(p+1) log T in between.
 Linear and 1-sqrt decay have p = 1, a cosine p = 2, and a rate that stays up p = 0.
 """
 
@@ -73,7 +73,7 @@ FEEDBACK = SINGLE_SAMPLES.claim("feedback", "noise feeds on noise, B_eff fails")
 
 
 class Horizon(NamedTuple):
-    """The exponent of Var_noise for a decay, its horizon and one that must fit worse."""
+    """The exponent of Var_noise for a decay, its horizon, and a rival that must fit worse."""
 
     name: str
     shape: Departure
@@ -81,7 +81,7 @@ class Horizon(NamedTuple):
     exponent: float
     against: str
     rival: str | None
-    settled: int  # steps at which the exponent has settled
+    settling_steps: int
 
     @property
     def claim(self) -> Claim:
@@ -101,7 +101,7 @@ HORIZONS = (
 
 
 def horizons(longest: int) -> IntArray:
-    """Four horizons a decade, over the last three decades."""
+    """Four horizons per decade, over the last three decades."""
     return np.round(longest * 10.0 ** np.arange(-3.0, 0.1, 0.25)).astype(np.int64)
 
 
@@ -142,11 +142,11 @@ def drop_check(longest: int) -> Check[Any]:
     """A drop to a lower rate: the noise of that rate, which does not fall with T."""
     problem = Problem.power_law_nodes(4.0, 1.5, math.inf, nodes=200)
     peak, last = (noise_left(problem, constant(longest, rate)) for rate in (PEAK, 0.1 * PEAK))
-    found, decayed = (noise_left(problem, SHAPES[s](longest)) for s in (DROP, EXPONENTIAL))
+    dropped, decayed = (noise_left(problem, SHAPES[s](longest)) for s in (DROP, EXPONENTIAL))
     return Check(
         DROP_NOISE,
         f"a = 4, T = {longest:g}",
-        Estimate(found / last, "Var_noise over that of the last rate throughout"),
+        Estimate(dropped / last, "Var_noise over that of the last rate throughout"),
         Value(1.0, 0.03),
         {"the peak rate's": Value(peak / last, 0.03), "WSD's": Value(decayed / last, 0.03)},
     )
@@ -156,12 +156,12 @@ def bias_check(longest: int) -> Check[Any]:
     """The bias of all decays at all horizons, by the sum of the rates alone."""
     a, b = 2.0, 1.5
     problem = Problem.power_law_nodes(a, b, math.inf, nodes=200)
-    runs = [SHAPES[s](int(T)) for s in SHAPES for T in (longest // 100, longest // 10)]
-    bias = [one_pass_risk(problem, g, np.full(g.size, BATCH)).bias for g in runs]
+    schedules = [SHAPES[s](int(T)) for s in SHAPES for T in (longest // 100, longest // 10)]
+    bias = [one_pass_risk(problem, g, np.full(g.size, BATCH)).bias for g in schedules]
     power = (1.0 - b) / a
     summaries = {
-        "A_T^((1-b)/a)": np.array([g.sum() ** power for g in runs]),
-        "(gamma T)^((1-b)/a)": np.array([(PEAK * g.size) ** power for g in runs]),
+        "A_T^((1-b)/a)": np.array([g.sum() ** power for g in schedules]),
+        "(gamma T)^((1-b)/a)": np.array([(PEAK * g.size) ** power for g in schedules]),
     }
     return Check(
         BIAS,
@@ -175,7 +175,7 @@ def bias_check(longest: int) -> Check[Any]:
 def family_collapse(
     problem: Problem, rates: FloatArray, influences: Mapping[str, FloatArray], **update: Any
 ) -> Collapse:
-    """Variance of the four families of the first influence, 16 samples an update, summarised."""
+    """Variance of the four families of the first influence, at 16 samples per update."""
     first = next(iter(influences.values()))
     families = np.array(list(schedule_families(first, 16 * rates.size).values()))
     summaries = {
@@ -188,7 +188,7 @@ def family_collapse(
 
 
 def batch_claim(shape: Departure) -> Claim:
-    """On the four families of schedules."""
+    """The claim on the four families of schedules."""
     return shape.claim("effective-batch", "Var follows B_eff")
 
 
@@ -222,8 +222,8 @@ def _families_of(shape: Departure, scale: float) -> Collapse:
 
 
 def tasks(longest: int) -> list[Task]:
-    """One a decay and exponent, the bias, and B_eff for every decay."""
-    settled = [row for row in HORIZONS if row.settled <= longest]
+    """One task per decay and exponent, one for drop and bias, and one for B_eff of all decays."""
+    settled = [row for row in HORIZONS if row.settling_steps <= longest]
     scales = {shape: 0.1 if shape == CONSTANT else 1.0 for shape in SHAPES}
     return [
         *(

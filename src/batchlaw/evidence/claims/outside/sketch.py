@@ -34,10 +34,11 @@ from batchlaw.model.power_law import power_law
 from batchlaw.model.problem import Problem
 
 A = 2.0
-# Where M^(1-b) falls slower and faster than the chance 1/M that two head coordinates collide.
+# b for which M^(1-b) falls slower, and faster, than the chance 1/M that two head coordinates
+# collide.
 SLOW, FAST = 1.5, 2.5
 SEED = 21
-# How Approx over the Gaussian sketch's grows for the larger b.
+# Exponent in M of Approx over the Gaussian sketch's, for the larger b.
 FLAT, COUNT_GROWTH = 0.0, 0.5
 
 
@@ -52,7 +53,7 @@ EMPTY_LEVEL = EMPTY.claim("level", "Approx keeps what columns without entries lo
 
 @dataclass(frozen=True)
 class SketchPlan:
-    """How large, how many, and what to expect of an ensemble.
+    """Sizes and draws of an ensemble, and what to expect of it.
 
     Attributes
     ----------
@@ -61,17 +62,17 @@ class SketchPlan:
     sizes
         log2 of the smallest and the largest M, quick and full.
     draws
-        Quick and full.
-    least
-        None where the Gaussian sketch's level is expected; else how far above it Approx is at
-        least, for the two b.
+        Number of draws, quick and full.
+    least_ratios
+        Lower bounds on Approx over the Gaussian sketch's, for the two b; None where the Gaussian
+        sketch's level is expected.
     """
 
     departure: Departure
     ensemble: Ensemble
     sizes: tuple[tuple[int, int], tuple[int, int]]
     draws: tuple[int, int]
-    least: tuple[float, float] | None = None
+    least_ratios: tuple[float, float] | None = None
 
 
 PLANS = (
@@ -116,7 +117,7 @@ PLANS = (
 
 
 def tasks(quick: bool) -> list[Task]:
-    """One an ensemble; the count sketch and the nearly empty sketch apart."""
+    """One task per ensemble, one for the count sketch, and one for the nearly empty sketch."""
     count = (ratio_claim(COUNT, COUNT_GROWTH), level_claim(COUNT, above=True))
     return [
         *(
@@ -129,40 +130,40 @@ def tasks(quick: bool) -> list[Task]:
 
 
 def ensemble_claims(plan: SketchPlan) -> tuple[Claim, ...]:
-    """What is measured of every ensemble."""
+    """The claims about every ensemble."""
     sketch = plan.departure
     return (
         exponent_claim(sketch),
         ratio_claim(sketch, FLAT),
-        level_claim(sketch, above=plan.least is not None),
+        level_claim(sketch, above=plan.least_ratios is not None),
         spectrum_claim(sketch),
     )
 
 
 def exponent_claim(sketch: Departure) -> Claim:
-    """On Approx for the smaller b."""
+    """The claim on Approx for the smaller b."""
     return sketch.claim("exponent", "the exponent of Approx survives")
 
 
 def ratio_claim(sketch: Departure, exponent: float) -> Claim:
-    """On Approx for the larger b."""
+    """The claim on Approx for the larger b."""
     words = f"M^{exponent:g}" if exponent else "no power of M"
     return sketch.claim("ratio", f"Approx over the Gaussian sketch's is {words}")
 
 
 def level_claim(sketch: Departure, *, above: bool) -> Claim:
-    """On the level of Approx."""
+    """The claim on the level of Approx."""
     where = "above" if above else "at"
     return sketch.claim("level", f"Approx is {where} the Gaussian sketch's level")
 
 
 def spectrum_claim(sketch: Departure) -> Claim:
-    """On the eigenvalues of Sigma."""
+    """The claim on the eigenvalues of Sigma."""
     return sketch.claim("spectrum", "the exponent of the spectrum survives")
 
 
 def sketch_sizes(low: int, high: int) -> IntArray:
-    """Two an octave."""
+    """Numbers of rows, two per octave."""
     return np.round(2.0 ** np.arange(low, high + 0.1, 0.5)).astype(np.int64)
 
 
@@ -171,8 +172,8 @@ def approximations(
 ) -> tuple[FloatArray, FloatArray]:
     """Approx for the two b, and the covariance, of one sketch with ``rows`` rows.
 
-    Approx = sum_i i^-b - tr(Sigma^-1 Sigma_w). The coordinates past ``dim`` are so many and
-    so small that they act through their mean: a multiple of the identity.
+    Approx = sum_i i^-b - tr(Sigma^-1 Sigma_w). The coordinates past ``dim`` are many and
+    small enough to act through their mean, a multiple of the identity.
     """
     powers = (A, A + SLOW, A + FAST)
     weights = np.stack([power_law(s, 1, dim) for s in powers])
@@ -187,14 +188,14 @@ def draws_of(
     ensemble: Ensemble, sizes: IntArray, dim: int, draws: int
 ) -> tuple[FloatArray, FloatArray]:
     """Approx (2, draws, sizes), and the eigenvalues of the largest size (draws, M)."""
-    found = np.empty((2, draws, sizes.size))
+    approx = np.empty((2, draws, sizes.size))
     spectra = np.empty((draws, int(sizes[-1])))
     for r, stream in enumerate(np.random.SeedSequence(SEED).spawn(draws)):
         rng = np.random.default_rng(stream)
         for k, rows in enumerate(sizes):
-            found[:, r, k], sigma = approximations(ensemble, int(rows), dim, rng)
+            approx[:, r, k], sigma = approximations(ensemble, int(rows), dim, rng)
         spectra[r] = np.linalg.eigvalsh(sigma)[::-1]
-    return found, spectra
+    return approx, spectra
 
 
 def gaussian_levels(b: float, sizes: IntArray) -> FloatArray:
@@ -213,25 +214,31 @@ def ensemble_checks(plan: SketchPlan, quick: bool) -> list[Check[Any]]:
     sizes = sketch_sizes(*plan.sizes[size])
     dim = max(2**12 if quick else 2**15, int(8 * sizes[-1]))
     draws = plan.draws[size]
-    found, spectra = draws_of(plan.ensemble, sizes, dim, draws)
+    approx, spectra = draws_of(plan.ensemble, sizes, dim, draws)
     case = f"a = 2, M = {sizes[0]} to {sizes[-1]}, d = {dim}, {draws} draws"
-    ratios = [f / gaussian_levels(b, sizes) for f, b in zip(found, (SLOW, FAST), strict=True)]
+    ratios = [f / gaussian_levels(b, sizes) for f, b in zip(approx, (SLOW, FAST), strict=True)]
     sketch = plan.departure
     return [
-        exponent_check(sketch, f"b = {SLOW}, {case}", sizes, found[0]),
+        exponent_check(sketch, f"b = {SLOW}, {case}", sizes, approx[0]),
         ratio_check(sketch, f"b = {FAST}, {case}", sizes, ratios[1], FLAT),
         *(
-            level_check(sketch, f"b = {b}, {case}", ratios[k], plan.least and plan.least[k], near)
-            for k, (b, near) in enumerate(((SLOW, 0.02), (FAST, 0.06)))
+            level_check(
+                sketch,
+                f"b = {b}, {case}",
+                ratios[k],
+                plan.least_ratios and plan.least_ratios[k],
+                tolerance,
+            )
+            for k, (b, tolerance) in enumerate(((SLOW, 0.02), (FAST, 0.06)))
         ),
         spectrum_check(sketch, f"j = 4 to {sizes[-1] // 4}, {case}", spectra),
     ]
 
 
-def exponent_check(sketch: Departure, case: str, sizes: IntArray, found: FloatArray) -> Check[Any]:
+def exponent_check(sketch: Departure, case: str, sizes: IntArray, approx: FloatArray) -> Check[Any]:
     """Approx ~ M^(1-b)."""
     law = Exponent(1.0 - SLOW, "M", 0.03)
-    evidence = Curve({"M": sizes.astype(np.float64)}, found, "Approx", _width(sizes))
+    evidence = Curve({"M": sizes.astype(np.float64)}, approx, "Approx", _width(sizes))
     return Check(exponent_claim(sketch), case, evidence, law, wrong_exponents(law))
 
 
@@ -251,18 +258,18 @@ def ratio_check(
 
 
 def level_check(
-    sketch: Departure, case: str, ratios: FloatArray, least: float | None, near: float
+    sketch: Departure, case: str, ratios: FloatArray, least_ratio: float | None, tolerance: float
 ) -> Check[Any]:
     """Level of Approx against the Gaussian sketch's, over the four largest sizes."""
     level = ratios[:, -4:].mean(axis=1)
     error = float(level.std(ddof=1) / math.sqrt(level.size))
     evidence = Estimate(float(level.mean()), "Approx over the Gaussian sketch's", error)
-    gaussian = Value(1.0, near)
-    claim = level_claim(sketch, above=least is not None)
-    if least is None:
-        wrong = {f"{5.0 * near:.0%} more": Value(1.0 + 5.0 * near, near)}
+    gaussian = Value(1.0, tolerance)
+    claim = level_claim(sketch, above=least_ratio is not None)
+    if least_ratio is None:
+        wrong = {f"{5.0 * tolerance:.0%} more": Value(1.0 + 5.0 * tolerance, tolerance)}
         return Check(claim, case, evidence, gaussian, wrong)
-    law = Value(least, side="at_least")
+    law = Value(least_ratio, side="at_least")
     return Check(claim, case, evidence, law, {"the Gaussian level": gaussian})
 
 
@@ -279,13 +286,13 @@ def spectrum_check(sketch: Departure, case: str, spectra: FloatArray) -> Check[A
 
 
 def count_checks(quick: bool) -> list[Check[Any]]:
-    """The count sketch: coordinates collide in pairs with chance 1/M, which costs 1/M."""
+    """The count sketch: two coordinates collide with chance 1/M, which costs 1/M."""
     sizes, dim, draws = sketch_sizes(3, 7), 2**11, 1_200 if quick else 6_000
-    found = np.empty((2, draws, sizes.size))
+    approx = np.empty((2, draws, sizes.size))
     for k, stream in enumerate(np.random.SeedSequence(SEED).spawn(sizes.size)):
         rng = np.random.default_rng(stream)
-        found[:, :, k] = count_approximations(int(sizes[k]), dim, draws, rng)
-    slow, fast = (f / gaussian_levels(b, sizes) for f, b in zip(found, (SLOW, FAST), strict=True))
+        approx[:, :, k] = count_approximations(int(sizes[k]), dim, draws, rng)
+    slow, fast = (f / gaussian_levels(b, sizes) for f, b in zip(approx, (SLOW, FAST), strict=True))
     case = f"a = 2, M = {sizes[0]} to {sizes[-1]}, d = {dim}, {draws} draws"
     return [
         ratio_check(COUNT, f"b = {FAST}, {case}", sizes, fast, COUNT_GROWTH),
@@ -294,10 +301,10 @@ def count_checks(quick: bool) -> list[Check[Any]]:
 
 
 def count_approximations(rows: int, dim: int, draws: int, rng: np.random.Generator) -> FloatArray:
-    """Approx (2, draws) of many count sketches: Sigma is diagonal, a sum a bucket.
+    """Approx (2, draws) of many count sketches: Sigma is diagonal, with one sum per bucket.
 
     A bucket explains sum lambda_i i^-b / sum lambda_i. Rare collisions of head coordinates
-    carry the mean, so many draws are needed, and draws are cheap.
+    dominate the mean, so many draws are needed; they are cheap.
     """
     bucket = rng.integers(0, rows, (draws, dim)) + rows * np.arange(draws)[:, None]
     total, *targets = (
@@ -314,8 +321,8 @@ def empty_checks(quick: bool) -> list[Check[Any]]:
     """Density 1/sqrt(d): a coordinate has no entry with chance (1 - density)^M, and is lost."""
     rows, dim, draws = 32, 2**12 if quick else 2**14, 100
     density = dim**-0.5
-    found, _ = draws_of(ensembles.thinned(density), np.array([rows]), dim, draws)
-    values = found[0, :, 0]
+    approx, _ = draws_of(ensembles.thinned(density), np.array([rows]), dim, draws)
+    values = approx[0, :, 0]
     error = float(values.std(ddof=1) / math.sqrt(draws))
     lost = (1.0 - density) ** rows * power_sum_after(SLOW, 0)
     gaussian = float(gaussian_levels(SLOW, np.array([rows]))[0])
