@@ -1,7 +1,6 @@
 """Optimal batch schedules: their certificates, against finite differences and brute force."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -10,30 +9,13 @@ from hypothesis import strategies as st
 
 import batchlaw as bl
 from batchlaw.batches.sharing import water_fill
-from batchlaw.design.optimum import (
-    _duality_gap,
-    _general_objective,
-    _plain_objective,
-    _Point,
-    kkt_residual,
-    model_noise,
-    optimal_batches,
-    plan_weights,
-)
+from batchlaw.design.descent import Point, duality_gap, kkt_residual
+from batchlaw.design.optimum import optimal_batches
+from batchlaw.design.variance_objective import plain_objective
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
 from batchlaw.schedule.averages import ema, tail_average
 from refused import refused
-
-T = 9
-RULES = [
-    {"momentum": 0.7},
-    {"momentum": 0.6, "nesterov": True},
-    {"momentum": 0.5, "pytorch": True},
-    {"momentum": np.linspace(0.1, 0.8, T), "nesterov": True, "pytorch": True},
-    {"average": tail_average(T, 0.5)},
-    {"momentum": 0.8, "average": ema(T, 0.6)},
-    {"momentum": 0.5, "nesterov": True, "average": tail_average(T, 0.7)},
-]
+from sgd_rules import RULES, T
 
 problems = st.builds(
     lambda mu, energy, s2: bl.Problem.from_spectrum(mu, energy[: len(mu)], s2),
@@ -46,73 +28,6 @@ rate_lists = st.lists(st.floats(0.01, 1.4), min_size=2, max_size=12)
 
 def _variance(problem, rates, batches, **options):
     return bl.one_pass_risk(problem, rates, batches, **options).variance
-
-
-def _differences(value, shares):
-    """Central differences; the objective is linear in each share, so a large step is exact."""
-    slopes = np.empty(shares.size)
-    for t in range(shares.size):
-        up, down = shares.copy(), shares.copy()
-        up[t] *= 1.1
-        down[t] *= 0.9
-        slopes[t] = (value(up) - value(down)) / (0.2 * shares[t])
-    return slopes
-
-
-def test_slopes_of_plain_sgd_match_finite_differences(small):
-    rng = np.random.default_rng(0)
-    for steps in (1, 2, 5, 11):  # blocks of the recomputed state, full and not
-        rates = rng.uniform(0.1, 0.9, steps)
-        batches = rng.uniform(1.0, 6.0, steps)
-        value, slopes = _plain_objective(small, rates, None, False)(batches)
-        expected = _differences(lambda x, g=rates: _variance(small, g, 1.0 / x), 1.0 / batches)
-        assert value == pytest.approx(_variance(small, rates, batches), rel=1e-13)
-        np.testing.assert_allclose(slopes, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("options", RULES)
-def test_slopes_with_momentum_and_averaging_match_finite_differences(small, options):
-    rng = np.random.default_rng(1)
-    rates, batches = rng.uniform(0.05, 0.6, T), rng.uniform(1.0, 6.0, T)
-    rule_options = {k: v for k, v in options.items() if k != "average"}
-    last = np.append(np.zeros(T - 1), 1.0)
-    weights = options.get("average", last)
-    objective = _general_objective(small, bl.sgd(**rule_options).coefficients(rates), weights)
-    value, slopes = objective(batches)
-    expected = _differences(lambda x: _variance(small, rates, 1.0 / x, **options), 1.0 / batches)
-    assert value == pytest.approx(_variance(small, rates, batches, **options), rel=1e-12)
-    np.testing.assert_allclose(slopes, expected, rtol=1e-9)
-
-
-def test_slopes_know_multiplicities_and_both_recursions_agree():
-    """Nodes against the directions written out; the general recursion at momentum zero."""
-    nodes = bl.Problem.from_spectrum([0.9, 0.2], [1.0, 0.5], 0.7, multiplicity=[2, 5])
-    rates, batches = bl.wsd(12, 0.4), np.linspace(1.0, 5.0, 12)
-    value, slopes = _plain_objective(nodes, rates, None, False)(batches)
-    last = np.append(np.zeros(11), 1.0)
-    for other in (
-        _plain_objective(nodes.expanded(), rates, None, False),
-        _general_objective(nodes, bl.sgd().coefficients(rates), last),
-    ):
-        assert other(batches)[0] == pytest.approx(value, rel=1e-13)
-        np.testing.assert_allclose(other(batches)[1], slopes, rtol=1e-12)
-
-
-@pytest.mark.parametrize("replacement", [False, True])
-def test_multi_pass_slopes_match_finite_differences_in_the_batches(small, replacement):
-    rates, batches, N = bl.wsd(10, 0.3), np.linspace(2.0, 9.0, 10), 40
-    objective = _plain_objective(small, rates, N, replacement)
-
-    def fluctuation(b):
-        return expected_fluctuation_simple(small, rates, b, N, replacement=replacement).fluctuation
-
-    value, slopes = objective(batches)
-    assert value == pytest.approx(fluctuation(batches), rel=1e-13)
-    for t in range(10):
-        step = np.zeros(10)
-        step[t] = 1e-4 * batches[t]
-        central = (fluctuation(batches + step) - fluctuation(batches - step)) / (2 * step[t])
-        assert -objective.scale * slopes[t] / batches[t] ** 2 == pytest.approx(central, rel=1e-6)
 
 
 def test_the_papers_instance_has_the_known_optimum(paper):
@@ -163,12 +78,12 @@ def test_bounds_are_respected(problem, rates, low, width, share):
     steps, high = len(rates), low + width
     budget = steps * low + int(share * steps * width)
     for integer in (True, False):
-        found = optimal_batches(
+        optimum = optimal_batches(
             problem, rates, budget, min_batch=low, max_batch=high, integer=integer
         )
-        assert low <= found.batches.min() <= found.batches.max() <= high
-        assert found.batches.sum() == pytest.approx(budget, rel=1e-12)
-        assert found.kkt_residual < 1e-9
+        assert low <= optimum.batches.min() <= optimum.batches.max() <= high
+        assert optimum.batches.sum() == pytest.approx(budget, rel=1e-12)
+        assert optimum.kkt_residual < 1e-9
 
 
 def _schedules(steps, budget, low, high):
@@ -191,19 +106,19 @@ def test_integers_equal_brute_force_on_tiny_cases(options):
         budget = int(rng.integers(4 * low, 20))
         every = np.array(list(_schedules(4, budget, low, high)), dtype=float)
         best = bl.one_pass_risk(problem, rates, every, **options).variance.min()
-        found = optimal_batches(problem, rates, budget, min_batch=low, max_batch=high, **options)
-        assert found.variance == pytest.approx(best, rel=1e-11)
+        optimum = optimal_batches(problem, rates, budget, min_batch=low, max_batch=high, **options)
+        assert optimum.variance == pytest.approx(best, rel=1e-11)
 
 
 def test_no_exchange_of_one_sample_improves_the_integers(small):
     rates = bl.wsd(20, 1.2)
-    found = optimal_batches(small, rates, 50)
-    assert "no exchange of one sample improves it" in found.certificate
+    optimum = optimal_batches(small, rates, 50)
+    assert "no exchange of one sample improves it" in optimum.certificate
     moves = np.eye(20)[:, None, :] - np.eye(20)[None, :, :]
-    neighbours = found.batches + moves.reshape(-1, 20)
+    neighbours = optimum.batches + moves.reshape(-1, 20)
     neighbours = neighbours[neighbours.min(axis=1) >= 1]
     values = bl.one_pass_risk(small, rates, neighbours).variance
-    assert values.min() >= found.variance * (1 - 1e-12)
+    assert values.min() >= optimum.variance * (1 - 1e-12)
 
 
 def _undamped(objective, steps, budget, rounds=200):
@@ -218,11 +133,11 @@ def test_it_converges_where_the_undamped_iteration_cycles():
     """gamma mu_1 = 1: every step wipes out the top direction, and what is left is its noise."""
     problem = bl.Problem.from_spectrum([1.0, 0.6, 0.3], [1.0, 1.0, 2.0], 0.5)
     rates = np.full(24, 1.0)
-    objective = _plain_objective(problem, rates, None, False)
+    objective = plain_objective(problem, rates)
     assert _undamped(objective, 24, 96.0) > 0.9
-    found = optimal_batches(problem, rates, 96, integer=False)
-    assert found.kkt_residual < 1e-9
-    assert found.variance < _variance(problem, rates, 4)
+    optimum = optimal_batches(problem, rates, 96, integer=False)
+    assert optimum.kkt_residual < 1e-9
+    assert optimum.variance < _variance(problem, rates, 4)
 
 
 def test_it_converges_in_random_hard_settings():
@@ -235,11 +150,11 @@ def test_it_converges_in_random_hard_settings():
         flat = rng.choice([0.0, 0.3, 1.0])
         rates = rng.uniform(0.2, 1.99) / mu.max() * rng.uniform(0.01, 1.0, steps) ** flat
         budget = int(steps * rng.choice([1.0, 1.05, 1.5, 4.0, 1e3, 1e9]))
-        found = optimal_batches(problem, rates, budget, integer=False)
-        assert found.kkt_residual < 1e-9
-        assert found.lower_bound == pytest.approx(found.variance, rel=1e-7)
+        optimum = optimal_batches(problem, rates, budget, integer=False)
+        assert optimum.kkt_residual < 1e-9
+        assert optimum.lower_bound == pytest.approx(optimum.variance, rel=1e-7)
         start = bl.allocate(bl.influence(problem, rates), budget, method="continuous")
-        assert found.variance <= _variance(problem, rates, start) * (1 + 1e-11)
+        assert optimum.variance <= _variance(problem, rates, start) * (1 + 1e-11)
 
 
 @pytest.mark.parametrize("options", RULES)
@@ -281,9 +196,9 @@ def test_multi_pass_minimises_the_expected_fluctuation(small, replacement):
 
 def test_multi_pass_says_where_convexity_ends(small):
     """Batches past N/2 are stationary only; at B = N nothing fluctuates."""
-    found = optimal_batches(small, bl.wsd(10, 0.2), 350, samples=40, integer=False)
-    assert "no proven bound" in found.certificate
-    assert found.kkt_residual < 1e-9
+    optimum = optimal_batches(small, bl.wsd(10, 0.2), 350, samples=40, integer=False)
+    assert "no proven bound" in optimum.certificate
+    assert optimum.kkt_residual < 1e-9
     full = optimal_batches(small, bl.wsd(10, 0.2), 400, samples=40)
     assert (full.batches == 40).all()
     assert full.variance == 0.0
@@ -293,8 +208,8 @@ def test_multi_pass_says_where_convexity_ends(small):
 
 def test_steps_without_influence_get_the_minimum(small):
     rates = np.array([0.3, 0.0, 0.3, 0.0])
-    found = optimal_batches(small, rates, 40, min_batch=2)
-    assert found.batches[1] == found.batches[3] == 2
+    optimum = optimal_batches(small, rates, 40, min_batch=2)
+    assert optimum.batches[1] == optimum.batches[3] == 2
     nothing = optimal_batches(small, bl.wsd(10, 0.2), 20, average=ema(10, 1.0))
     assert nothing.variance == nothing.gap == 0.0
     assert nothing.batches.sum() == 20
@@ -302,24 +217,24 @@ def test_steps_without_influence_get_the_minimum(small):
 
 def test_the_residual_and_the_gap_see_a_schedule_that_is_not_optimal(small):
     rates = bl.wsd(10, 0.5)
-    objective = _plain_objective(small, rates, None, False)
+    objective = plain_objective(small, rates)
     constant = np.full(10, 4.0)
     value, w = objective(constant)
     best = optimal_batches(small, rates, 40, integer=False).variance
     assert kkt_residual(constant, w, 1, 31) > 0.1
-    assert value - _duality_gap(_Point(constant, value, w), 40, 1, 31.0) < best < value
+    assert value - duality_gap(Point(constant, value, w), 40, 1, 31.0) < best < value
 
 
 def test_an_optimum_goes_wherever_batches_go(small):
     rates = bl.wsd(10, 0.3)
-    found = optimal_batches(small, rates, 40)
-    assert len(found) == 10
-    np.testing.assert_array_equal(np.asarray(found), found.batches)
-    assert np.asarray(found, dtype=float).dtype == float
-    assert bl.one_pass_risk(small, rates, found).variance == pytest.approx(found.variance)
+    optimum = optimal_batches(small, rates, 40)
+    assert len(optimum) == 10
+    np.testing.assert_array_equal(np.asarray(optimum), optimum.batches)
+    assert np.asarray(optimum, dtype=float).dtype == float
+    assert bl.one_pass_risk(small, rates, optimum).variance == pytest.approx(optimum.variance)
     kappa = bl.influence(small, rates)
-    assert bl.effective_batch(kappa, found) == bl.effective_batch(kappa, found.batches)
-    assert "10 batches of 1 to" in repr(found)
+    assert bl.effective_batch(kappa, optimum) == bl.effective_batch(kappa, optimum.batches)
+    assert "10 batches of 1 to" in repr(optimum)
 
 
 def test_nodes_are_named_in_the_certificate():
@@ -328,43 +243,10 @@ def test_nodes_are_named_in_the_certificate():
 
 
 def test_long_runs_are_not_searched_and_say_so(monkeypatch, small):
-    monkeypatch.setattr("batchlaw.design.optimum.EXCHANGE_WORK", 100.0)
-    found = optimal_batches(small, bl.wsd(30, 0.3), 200)
-    assert "by the greedy rule alone" in found.certificate
-    assert found.gap < 0.02
-
-
-def test_model_noise_is_the_residual_before_each_step(small):
-    rates = bl.wsd(16, 0.4)
-    for options in ({}, {"momentum": 0.5}):
-        path = bl.one_pass_risk(small, rates, 1e6, trajectory=True, **options)
-        expected = small.noise_variance + path.bias[:-1]
-        levels = model_noise(small, rates, rule=bl.sgd(**options))
-        np.testing.assert_allclose(levels, expected, rtol=1e-13)
-    beta = 0.5
-    e, v = -small.optimum, np.zeros(6)
-    levels = model_noise(small, rates, rule=bl.sgd(beta, nesterov=True))
-    for rate, level in zip(rates, levels, strict=True):
-        y = e + beta * v
-        assert level == pytest.approx(small.noise_variance + small.eigenvalues @ y**2)
-        v = beta * v - rate * small.eigenvalues * y
-        e = e + v
-
-
-def test_a_plan_follows_the_noise(paper):
-    rates = bl.wsd(64, 0.05)
-    kappa, noise = bl.influence(paper, rates), model_noise(paper, rates)
-    weights = plan_weights(kappa, noise)
-    np.testing.assert_allclose(weights / weights[0], kappa * noise / (kappa * noise)[0])
-    real = bl.allocate(weights, 51200, method="continuous")
-    np.testing.assert_allclose(real / real[0], np.sqrt(weights / weights[0]), rtol=1e-9)
-    np.testing.assert_array_equal(
-        bl.allocate(plan_weights(kappa, np.full(64, 3.0)), 512), bl.allocate(kappa, 512)
-    )
-    with_noise = _variance(paper, rates, bl.allocate(weights, 512))
-    without = _variance(paper, rates, bl.allocate(kappa, 512))
-    best = optimal_batches(paper, rates, 512).variance
-    assert best <= with_noise < without
+    monkeypatch.setattr("batchlaw.design.whole_batches.EXCHANGE_WORK", 100.0)
+    optimum = optimal_batches(small, bl.wsd(30, 0.3), 200)
+    assert "by the greedy rule alone" in optimum.certificate
+    assert optimum.gap < 0.02
 
 
 @pytest.mark.parametrize(
@@ -395,9 +277,3 @@ def test_overflow_of_the_second_moment_is_named():
     problem = bl.Problem.from_spectrum(np.ones(500), np.ones(500), 1.0)
     with refused("rates", bl.Unstable):
         optimal_batches(problem, np.full(200, 1.9), 200)
-
-
-def test_noise_levels_must_match_the_steps():
-    with refused("noise"):
-        plan_weights([1.0, 2.0, 3.0], [1.0])
-    assert math.isfinite(plan_weights([1e200], [1e200])[0])

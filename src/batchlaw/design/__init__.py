@@ -15,7 +15,8 @@ from batchlaw.design.constant_batch import (
     saturation,
     saturation_batch,
 )
-from batchlaw.design.optimum import Optimum, model_noise, plan_weights
+from batchlaw.design.noise_level import model_noise, plan_weights
+from batchlaw.design.optimum import Optimum
 from batchlaw.design.run_length import (
     CostModel,
     RunChoice,

@@ -17,7 +17,7 @@ from batchlaw.batches.effective import effective_batch
 from batchlaw.batches.factors import stages_by_factors
 from batchlaw.batches.limits import Limits
 from batchlaw.batches.stages import best_stages
-from batchlaw.design.optimum import model_noise
+from batchlaw.design.noise_level import model_noise
 from batchlaw.influences.weights import influence as influence_of
 from batchlaw.influences.worst_case import power_law_candidates, robust_influence
 from batchlaw.model.problem import Problem
