@@ -32,7 +32,8 @@ autodoc_type_aliases = {
 TypeAliasForwardRef.__repr__ = lambda self: self.name
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
-napoleon_use_ivar = True
+# As fields of plain names: as variables Sphinx would link each to every attribute of that name.
+napoleon_custom_sections = [("Attributes", "params_style")]
 nitpicky = False
 highlight_language = "text"
 html_static_path = ["_static"]

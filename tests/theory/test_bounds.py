@@ -105,8 +105,8 @@ def test_the_fluctuation_oracle_equals_enumeration():
     choices = [list(itertools.combinations(range(4), b)) for b in batches]
     errors = [reference.sgd(*dataset, rates, sets) - theta for sets in itertools.product(*choices)]
     expected = np.mean([problem.eigenvalues @ error**2 for error in errors])
-    found = dense_fluctuation(problem, dataset, rates, without_replacement(batches, 4))
-    assert found == pytest.approx(expected, rel=1e-12)
+    recursion = dense_fluctuation(problem, dataset, rates, without_replacement(batches, 4))
+    assert recursion == pytest.approx(expected, rel=1e-12)
 
 
 # --- Bound itself -----------------------------------------------------------------------------
@@ -129,7 +129,7 @@ def test_tightness_is_the_worst_ratio_on_each_side():
     assert np.isnan(replace(bound, value=math.nan).tightness).all()
 
 
-def test_a_value_that_nobody_computed_is_not_inside():
+def test_a_value_that_was_not_computed_is_not_inside():
     assert not bounds.Bound("b", "here", 0.0, math.nan, 1.0).inside
 
 
@@ -592,10 +592,10 @@ def test_lemma_wr_batch_fluc_upper_leaves_one_sample_out():
     clean = Z @ problem.optimum
     total = (clean**2).max() + ((y - clean) ** 2).max() + max(fits)
     total = ratio * (total + (Z**2 @ mu**-s).max() * shift)
-    found = bounds.leave_one_out(problem, (Z, y), rates, a)
-    assert found.residual == pytest.approx(max(residuals))
-    assert found.replacement == pytest.approx(ratio)
-    assert found.total == pytest.approx(total)
+    factors = bounds.leave_one_out(problem, (Z, y), rates, a)
+    assert factors.residual == pytest.approx(max(residuals))
+    assert factors.replacement == pytest.approx(ratio)
+    assert factors.total == pytest.approx(total)
 
 
 def test_corollary_wor_batch_fluc_has_bounded_constants(paper):
@@ -609,16 +609,16 @@ def test_corollary_wor_batch_fluc_has_bounded_constants(paper):
 
 
 def test_shared_directions_are_written_out():
-    many = bl.Problem.from_spectrum([0.9, 0.2], [1.0, 0.5], 0.7, [1, 3])
-    each = many.expanded()
-    dataset, rates, batches = each.sample(6, 1), np.array([0.01, 0.02]), np.array([1, 2])
-    for problem in (many, each):
+    shared = bl.Problem.from_spectrum([0.9, 0.2], [1.0, 0.5], 0.7, [1, 3])
+    separate = shared.expanded()
+    dataset, rates, batches = separate.sample(6, 1), np.array([0.01, 0.02]), np.array([1, 2])
+    for problem in (shared, separate):
         given_data = bounds.conditional_fluctuation(problem, dataset, rates, batches)
         over_labels = bounds.expected_fluctuation(problem, dataset[0], rates, batches)
         assert given_data.upper > given_data.lower > 0.0
         assert over_labels.upper > over_labels.lower > 0.0
-    with refused("dataset"):
-        bounds.expected_fluctuation(many, dataset[0][:, :2], rates, batches)
+    with refused("features"):
+        bounds.expected_fluctuation(shared, dataset[0][:, :2], rates, batches)
 
 
 # --- Appendix K: concentration ----------------------------------------------------------------
@@ -750,6 +750,8 @@ def test_bad_ambient_arrays_are_named():
         bounds.tail_concentration([0.5, 1.0], np.ones((1, 2)), 1)
     with refused("target"):
         bounds.approximation_upper([1.0, 0.5], np.ones((1, 2)), [1.0])
+    with refused("energies"):
+        bounds.expected_approximation([1.0, 0.5], np.ones((1, 2)), [1.0])
     with refused("features"):
         bounds.gd_variance([1.0, 0.5], [0.1], np.ones((3, 3)))
 

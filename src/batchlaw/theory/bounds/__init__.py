@@ -1,7 +1,8 @@
-"""Every two-sided bound of the paper's appendix that can be computed. One file a family.
+"""Every two-sided bound of the paper's appendix that can be computed; one file per family.
 
 Each function names its lemma and returns a ``Bound``: both sides, the exact number between them
-where it is known, and whether the hypotheses hold. docs/bounds.md has the table.
+if it is known, and whether the hypotheses hold. docs/bounds.md has a table of all of them.
+Public as ``bl.bounds``.
 """
 
 from batchlaw.theory.bounds.bias import (

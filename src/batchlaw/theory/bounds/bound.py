@@ -1,4 +1,4 @@
-"""Bound: a two-sided statement of the paper, with the number that it brackets."""
+"""Bound: a two-sided statement of the paper, with the number between its sides."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from batchlaw._base.checks import FloatArray
 
 Number = float | FloatArray
 
-# Rounding of sums of up to 10^6 terms; a planted error of one per cent is far above it.
+# Relative rounding error of sums of up to 10^6 terms, far below any wrong constant.
 ROUNDING = 1e-10
 
-# How much of its limit a condition may use before it no longer holds, and before it fails:
-# by what the paper says of the constant in it.
+# The largest strain at which a condition holds, and at which it is borderline, by what the
+# paper says about its constant.
 KINDS: dict[str, tuple[float, float]] = {
     "sharp": (1.0, 1.0),
     "explicit": (1.0, 3.0),
@@ -27,22 +27,22 @@ KINDS: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """A hypothesis of a bound, measured: at most ``limit``, or at least it.
+    """A hypothesis of a bound, measured: at most ``limit``, or at least ``limit``.
 
     Attributes
     ----------
     id
-        What it is about, in a word or a few with hyphens: unique among the conditions of a bound.
+        Hyphenated words, unique among the conditions of a bound.
     name
         The inequality in words, as the paper states it.
     measured, limit
         Its two sides.
     at_least
-        Whether ``measured`` must reach the limit instead of staying below it.
+        Whether ``measured`` must be at least ``limit`` instead of at most.
     kind
-        What the paper says of the constant: "explicit" (it is in ``limit``), "sharp" (beyond
-        it another law holds, so that near is not near enough), "small" (a constant that must be
-        small enough, or >~; ``limit`` has 1 for it) or "order" (~ or <~, any constant does).
+        What the paper says about the constant: "explicit" (it is in ``limit``), "sharp" (beyond
+        the limit another law holds, so there is no borderline), "small" (it must be small
+        enough, or >~; ``limit`` takes 1 for it) or "order" (~ or <~, any constant will do).
     """
 
     id: str
@@ -54,14 +54,14 @@ class Condition:
 
     @property
     def holds(self) -> bool:
-        """Whether the inequality is true, with the constant that is in ``limit``."""
+        """Whether the inequality is true with the constant in ``limit``."""
         if self.at_least:
             return self.measured >= self.limit
         return self.measured <= self.limit
 
     @property
     def strain(self) -> float:
-        """The side that must be smaller over the other one: the inequality is true up to 1."""
+        """The side that must be smaller over the other; the inequality is true up to 1."""
         small, large = (self.limit, self.measured) if self.at_least else (self.measured, self.limit)
         if large == 0.0:
             return math.inf if small > 0.0 else 0.0
@@ -72,29 +72,29 @@ class Condition:
         """ "holds", "borderline" or "fails", by the strain.
 
         A sharp condition holds up to 1 and fails beyond. With an explicit constant it holds up
-        to 1, is borderline up to 3 and fails beyond. Where the constant must only be small, it
-        holds up to 1/3 and is borderline up to 3; where any constant does, up to 3 and 9.
+        to 1, is borderline up to 3 and fails beyond. If the constant must be small, it holds up
+        to 1/3 and is borderline up to 3; if any constant will do, up to 3 and 9.
         """
-        good, bad = KINDS[self.kind]
-        if self.strain <= good:
+        holds_up_to, borderline_up_to = KINDS[self.kind]
+        if self.strain <= holds_up_to:
             return "holds"
-        return "borderline" if self.strain <= bad else "fails"
+        return "borderline" if self.strain <= borderline_up_to else "fails"
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """lower <= value <= upper, where the hypotheses hold.
+    """lower <= value <= upper, if the hypotheses hold.
 
     Attributes
     ----------
     name, where
-        What is bounded, and the lemma that says so.
+        What is bounded, and the lemma.
     lower, value, upper
-        Numbers, or arrays with one entry a step, direction or schedule. A side that the
-        paper does not bound is 0 or infinity; a value that nobody computed is NaN.
+        Numbers, or arrays with one entry per step, direction or schedule. A side that the
+        paper does not bound is 0 or infinity; a value that was not computed is NaN.
     constant_explicit
-        Whether the sides carry their constants. If not, they are the paper's functionals
-        alone and only ``tightness``, the measured constants, means anything.
+        Whether the sides include their constants. If not, they are the paper's functionals
+        alone, and only ``tightness``, the measured constants, is meaningful.
     conditions
         The hypotheses, each measured.
     """
@@ -126,7 +126,7 @@ class Bound:
 
     @property
     def tightness(self) -> tuple[float, float]:
-        """(smallest value / lower, largest value / upper): 1 is sharp, (inf, 0) says nothing.
+        """(smallest value / lower, largest value / upper): 1 is sharp, (inf, 0) is vacuous.
 
         Without explicit constants these are the best constants c and C for which
         c lower <= value <= C upper.
@@ -141,5 +141,15 @@ class Bound:
 
 
 def tightest(bound: Callable[[int], Bound], heads: Iterable[int]) -> Bound:
-    """The bound with the smallest upper side over the head sizes k, each valid by itself."""
-    return min((bound(head) for head in heads), key=lambda found: float(np.max(found.upper)))
+    """The bound with the smallest upper side over head sizes k, all of them valid.
+
+    Parameters
+    ----------
+    bound
+        Computes the bound for a head size k.
+    heads
+        The k to try.
+    """
+    return min(
+        (bound(head) for head in heads), key=lambda candidate: float(np.max(candidate.upper))
+    )

@@ -3,7 +3,7 @@
 Given a dataset: features z_i (N, M) in Sigma's eigenbasis and labels. C_A = max_i ||z_i||^2, A the
 mass of the rates, P_t = prod_{s>t} (I - gamma_s Sigma_hat), and rho_t = (N - B_t)/(B_t (N - 1))
 without replacement (J) or 1/B_t with it (I). The exact fluctuation is not computed here: pass it
-as ``fluctuation`` to have it compared.
+as ``fluctuation`` to compare it with the bounds.
 """
 
 from __future__ import annotations
@@ -20,29 +20,30 @@ from batchlaw._base.errors import InputError
 from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
-from batchlaw.risk.runs import Dataset, check_dataset
+from batchlaw.risk.runs import Dataset
 from batchlaw.theory.bounds.bound import Bound, Condition
 from batchlaw.theory.bounds.gd_variance import covariance_replacement
-from batchlaw.theory.bounds.kernels import EmpiricalSpectrum, empirical_kernels, step_survival
+from batchlaw.theory.bounds.gradient_run import GradientRun, check_width
+from batchlaw.theory.bounds.kernels import EmpiricalSpectrum, empirical_kernels
 from batchlaw.theory.bounds.schedule import contraction
 
 
 def batch_covariance(problem: Problem, dataset: Dataset, rates: ArrayLike) -> Bound:
-    r"""G_t <= sigma_xi^2 Sigma_hat (lemma wr-dynamic-covariance, I.1). One entry a step.
+    r"""G_t <= sigma_xi^2 Sigma_hat (lemma wr-dynamic-covariance, I.1). One entry per step.
 
     sigma_xi^2 = 2 max_{i,t} [(z_i . (theta_{t-1} - u*))^2 + e_i^2] with e = y - Z u*. The value is
     the largest eigenvalue of G_t relative to Sigma_hat, on its range.
     """
     problem = problem.expanded()
-    run = _Run.of(problem, dataset, rates)
+    run = GradientRun.of(problem, dataset, rates)
     half = run.spectrum.whitener()
     Zw = run.spectrum.features @ half
     values = np.empty(run.rates.size)
     for t, residual in enumerate(run.residuals):
         scaled = Zw * residual[:, None]
         mean = scaled.sum(axis=0) / residual.size
-        top = np.linalg.eigvalsh(scaled.T @ scaled / residual.size - np.outer(mean, mean))[-1]
-        values[t] = top
+        covariance = scaled.T @ scaled / residual.size - np.outer(mean, mean)
+        values[t] = np.linalg.eigvalsh(covariance)[-1]
     return Bound(
         "covariance of one sample's gradient noise",
         "I.1, lemma wr-dynamic-covariance",
@@ -56,6 +57,11 @@ def transition_covariance(features: ArrayLike) -> Bound:
     r"""(1/N) sum_i (z_i z_i' - Sigma_hat)^2 <= C_A Sigma_hat (I.1, below the transition identity).
 
     The value is the left side's largest eigenvalue relative to Sigma_hat.
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in any basis.
     """
     spectrum = EmpiricalSpectrum.of(features)
     half = spectrum.whitener()
@@ -76,24 +82,29 @@ def transition_covariance(features: ArrayLike) -> Bound:
 def lower_covariance_factor(features: ArrayLike, rates: ArrayLike) -> Bound:
     r"""E[G_t] >= sigma^2 beta Sigma_hat, beta = [(N-1)/N - 2 A C_A/N]_+ (lemma I.1, lower).
 
-    The paper's universal C is 2: its two cross terms are the whole loss. The value is the exact
+    The paper's universal C is 2 here: only its two cross terms lose. The value is the exact
     factor, the smallest relative eigenvalue of the noise's part of E[G_t] over all t,
     (N-1)/N Sigma_hat - (1/N) avg[(z z' - Sigma_hat) W_t (z z' - Sigma_hat)] with
-    W_t = (I - C_t^2) Sigma_hat^-1; it is smallest at the last step, since W_t grows.
+    W_t = (I - C_t^2) Sigma_hat^-1; it is smallest at the last step because W_t grows.
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in any basis.
     """
     spectrum = EmpiricalSpectrum.of(features)
     gamma = checks.vector("rates", rates)
     N, nu = spectrum.samples, spectrum.eigenvalues
-    # (1 - C^2)/x by its recursion, finite at x = 0; steps before the last one only.
-    weight, survive = np.zeros_like(nu), np.ones_like(nu)
+    # (1 - C^2)/x by its recursion, finite at x = 0, over the steps before the last.
+    weight, survival = np.zeros_like(nu), np.ones_like(nu)
     for rate in gamma[:-1]:
         shrink = 1.0 - rate * nu
-        weight += survive**2 * rate * (1.0 + shrink)
-        survive *= shrink
+        weight += survival**2 * rate * (1.0 + shrink)
+        survival *= shrink
     half = spectrum.whitener()
     Zw = spectrum.features @ half
-    hits = spectrum.features**2 @ weight
-    spread = (Zw * hits[:, None]).T @ Zw / N - half.T @ np.diag(nu**2 * weight) @ half
+    quadratic = spectrum.features**2 @ weight
+    spread = (Zw * quadratic[:, None]).T @ Zw / N - half.T @ np.diag(nu**2 * weight) @ half
     value = (N - 1) / N - float(np.linalg.eigvalsh(spread)[-1]) / N
     mass, largest = float(gamma.sum()), spectrum.largest_norm
     return Bound(
@@ -118,18 +129,25 @@ def conditional_fluctuation(
 ) -> Bound:
     r"""The fluctuation given the whole dataset (lemma batch-D2-analogue, I.2, and its use in I.4).
 
-    Below, F = sum_t rho_t gamma_t^2 tr(Sigma P_t G_t P_t): the transitions' own noise dropped.
+    Below, F = sum_t rho_t gamma_t^2 tr(Sigma P_t G_t P_t), which drops the transitions' noise.
     Above, by ``form``:
 
     - "cross": (9/8) sigma_xi^2 K with the cross-kernel, K = sum_t rho_t kappa_t^x.
     - "printed": the paper's next step, R_p (kappa^(1) + kappa^(0)/A) for kappa^x.
     - "sharp": F + g/(2 - g) G K with g = gamma C_A and G the largest G_t relative to Sigma_hat.
-      The source is kept exact and C <= gamma G/(2 - g) I is the invariant of the lemma's proof
-      with its constant optimised; it needs g < 2, not g <= 1/8.
+      The source is exact, and C <= gamma G/(2 - g) I is the invariant of the lemma's proof with
+      its constant optimised; it needs g < 2 instead of g <= 1/8.
+
+    Parameters
+    ----------
+    fluctuation
+        The exact fluctuation, if known.
+    form
+        Upper side: "cross", "printed" or "sharp".
     """
     checks.choice("form", form, ("cross", "printed", "sharp"))
     problem = problem.expanded()
-    run = _Run.of(problem, dataset, rates)
+    run = GradientRun.of(problem, dataset, rates)
     rho = _factors(batches, run, replacement)
     kernels = empirical_kernels(problem.eigenvalues, run.features, run.rates)
     lower = float((rho * run.rates**2) @ run.first_order(problem.eigenvalues))
@@ -173,14 +191,22 @@ def expected_fluctuation(
 ) -> Bound:
     r"""The fluctuation given the features, averaged over the labels (I.4 and J).
 
-    Below, s2 beta sum_t rho_t kappa_t^x (lemma wr-batch-fluc-lower-empirical). Its sigma^2 is s2
-    here: averaging over all of the residual y - z.u*, which is independent of z, leaves the proof
-    as it is. Above, lemma batch-D2-analogue with E[G_t] <= (s2 + max_i (z_i . C u*)^2) Sigma_hat
-    and 2/(2 - g), g = gamma C_A < 2, for its 9/8; the paper has no such statement.
+    Below, s2 beta sum_t rho_t kappa_t^x (lemma wr-batch-fluc-lower-empirical). The lemma's sigma^2
+    is s2 here: its proof also holds for averages over the whole residual y - z.u*, which is
+    independent of z. Above, lemma batch-D2-analogue with
+    E[G_t] <= (s2 + max_i (z_i . C u*)^2) Sigma_hat and 2/(2 - g), g = gamma C_A < 2, for its 9/8;
+    the paper has no such statement.
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in Sigma's eigenbasis.
+    fluctuation
+        The exact fluctuation, if known.
     """
     problem = problem.expanded()
     spectrum = EmpiricalSpectrum.of(features)
-    _check_width(problem, spectrum.features)
+    check_width(problem, spectrum.features, "features")
     gamma = checks.vector("rates", rates)
     rho = fluctuation_factors(batches, gamma.size, spectrum.samples, replacement=replacement)[0]
     kernels = empirical_kernels(problem.eigenvalues, features, gamma)
@@ -220,9 +246,14 @@ def fluctuation_order(
     r"""sum_t rho_t kappa_t <~ Fluc <~ F_mp sum_t rho_t kappa_t, population kernel (I.4).
 
     No constants. Lemmas wr-batch-fluc-upper and wr-batch-fluc-source, corollary wor-batch-fluc.
+
+    Parameters
+    ----------
+    fluctuation
+        The exact fluctuation, if known.
     """
     problem = problem.expanded()
-    run = _Run.of(problem, dataset, rates)
+    run = GradientRun.of(problem, dataset, rates)
     rho = _factors(batches, run, replacement)
     kernel = float(rho @ influence(problem.eigenvalues, run.rates))
     factors = leave_one_out(problem, dataset, run.rates, a)
@@ -244,7 +275,7 @@ class LeaveOneOut:
     Attributes
     ----------
     residual
-        a_max, the largest |y_i - z_i . theta_t^(-i)|.
+        a_max, the largest ``|y_i - z_i . theta_t^(-i)|``.
     replacement
         R_p.
     shift
@@ -265,22 +296,25 @@ class LeaveOneOut:
 def leave_one_out(
     problem: Problem, dataset: Dataset, rates: ArrayLike, a: float, epsilon: float | None = None
 ) -> LeaveOneOut:
-    """F_mp and its parts, all N leave-one-out GD runs at once (I.4).
+    """F_mp and its parts from all N leave-one-out runs of GD (I.4), with s from ``reuse_exponent``.
 
-    The exponent s is ``reuse_exponent``'s.
+    Parameters
+    ----------
+    epsilon
+        As for ``reuse_exponent``.
     """
     s = reuse_exponent(checks.real("a", a, above=1.0), epsilon)
     problem = problem.expanded()
-    run = _Run.of(problem, dataset, rates)
+    run = GradientRun.of(problem, dataset, rates)
     Z, y = run.features, run.labels
     N, mass = y.size, float(run.rates.sum())
     covariance, forcing = Z.T @ Z / N, Z.T @ y / N
     theta = np.zeros_like(Z)
     fits = residual = 0.0
     for rate in run.rates:
-        own = np.einsum("ij,ij->i", Z, theta)
-        # Row i follows the data without sample i: its share goes back.
-        theta = theta - rate * (theta @ covariance - forcing - Z * ((own - y) / N)[:, None])
+        left_out = np.einsum("ij,ij->i", Z, theta) - y
+        # Row i runs on the data without sample i, whose term is taken out of the gradient.
+        theta = theta - rate * (theta @ covariance - forcing - Z * (left_out / N)[:, None])
         fit = np.einsum("ij,ij->i", Z, theta)
         fits = max(fits, float((fit**2).max()))
         residual = max(residual, float(np.abs(y - fit).max()))
@@ -296,7 +330,10 @@ def leave_one_out(
 def reuse_exponent(a: float, epsilon: float | None = None) -> float:
     """s = 1 - 1/(a (1 - epsilon/2)) of appendix I.4, positive.
 
-    The paper takes any fixed epsilon in (0, 1 - 1/a); None is the middle.
+    Parameters
+    ----------
+    epsilon
+        Any number in (0, 1 - 1/a), as in the paper; the middle if None.
     """
     epsilon = (1.0 - 1.0 / a) / 2.0 if epsilon is None else epsilon
     return 1.0 - 1.0 / (a * (1.0 - epsilon / 2.0))
@@ -312,61 +349,12 @@ def data_conditions(features: ArrayLike, rates: ArrayLike) -> tuple[Condition, .
     )
 
 
-@dataclass(frozen=True, eq=False)
-class _Run:
-    """Gradient descent on a dataset: residuals before every step, in Sigma_hat's eigenbasis."""
-
-    features: FloatArray
-    labels: FloatArray
-    rates: FloatArray
-    spectrum: EmpiricalSpectrum
-    residuals: FloatArray
-    noise_ceiling: float
-
-    @classmethod
-    def of(cls, problem: Problem, dataset: Dataset, rates: ArrayLike) -> _Run:
-        features, labels = check_dataset(dataset)
-        gamma = checks.vector("rates", rates)
-        _check_width(problem, features)
-        spectrum = EmpiricalSpectrum.of(features)
-        forcing = spectrum.features.T @ labels / labels.size
-        theta = np.zeros_like(forcing)
-        residuals = np.empty((gamma.size, labels.size))
-        for t, rate in enumerate(gamma):
-            residuals[t] = labels - spectrum.features @ theta
-            theta = theta - rate * (spectrum.eigenvalues * theta - forcing)
-        noise = labels - features @ problem.optimum
-        # z . (theta - u*) = e - residual.
-        ceiling = 2.0 * float(((noise - residuals) ** 2 + noise**2).max())
-        return cls(features, labels, gamma, spectrum, residuals, ceiling)
-
-    def first_order(self, eigenvalues: FloatArray) -> FloatArray:
-        """tr(Sigma P_t G_t P_t) at every step, G_t = Z' diag(r^2) Z/N - q q'."""
-        Z, N = self.spectrum.features, self.labels.size
-        risk = (self.spectrum.basis.T * eigenvalues) @ self.spectrum.basis
-        survive = step_survival(self.spectrum.eigenvalues, self.rates)
-        out = np.empty(self.rates.size)
-        for t, residual in enumerate(self.residuals):
-            adjoint = np.outer(survive[t], survive[t]) * risk
-            q = residual @ Z / N
-            hits = np.einsum("ij,ij->i", Z @ adjoint, Z)
-            out[t] = float(residual**2 @ hits) / N - float(q @ adjoint @ q)
-        return out
-
-
-def _check_width(problem: Problem, features: FloatArray) -> None:
-    if features.shape[1] != problem.eigenvalues.size:
-        raise InputError(
-            "dataset", f"must have {problem.eigenvalues.size} features", f"{features.shape[1]}"
-        )
-
-
 def _feedback(g: float) -> float:
-    """g/(2 - g): what random transitions add to the source, g = gamma C_A."""
+    """g/(2 - g), the share that random transitions add to the source; g = gamma C_A."""
     return g / (2.0 - g) if g < 2.0 else math.inf
 
 
-def _factors(batches: ArrayLike, run: _Run, replacement: bool) -> FloatArray:
+def _factors(batches: ArrayLike, run: GradientRun, replacement: bool) -> FloatArray:
     rho = fluctuation_factors(batches, run.rates.size, run.labels.size, replacement=replacement)
     if rho.shape[0] != 1:
         raise InputError("batches", "must be one schedule", f"{rho.shape[0]}")

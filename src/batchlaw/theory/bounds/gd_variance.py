@@ -22,16 +22,22 @@ from batchlaw.theory.bounds.schedule import contraction
 def gd_variance(
     eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayLike, *, form: str = "repaired"
 ) -> Bound:
-    r"""A deterministic sandwich from the proof of lemma gd-var-upper-lower (E.1).
+    r"""Var_GD between the two sides of the proof of lemma gd-var-upper-lower (E.1), deterministic.
 
     Above, 5 R D_U / N with R = ||(Sigma_hat + 1/A)^-1/2 Sigma^1/2||^2 measured: v(x) <= min(1, A x)
-    gives tr(V^2 + V^2 Sigma_hat^-1/A) <= 5 D_U. Below, with f(x) = (v(x)/x)^2, by ``form``:
+    gives tr(V^2 + V^2 Sigma_hat^-1/A) <= 5 D_U. Below, with f(x) = (v(x)/x)^2 and by ``form``:
 
     - "printed": the proof's trace inequality, sum_i mu_i(Sigma) nu_i f(nu_{2i-M}) / N over
-      i > M/2. The paper then reads f at nu_i and sums over all i, which does not follow.
+      i > M/2. The paper then takes f at nu_i and sums over all i, which does not follow.
     - "repaired": sum_i nu_i f(nu_i) [(nu_i + lambda)/r - lambda]_+ / N with lambda = 1/A and
-      Sigma_hat + lambda <= r (Sigma + lambda), the argument that the paper uses for its
-      cross-kernel (I.3).
+      Sigma_hat + lambda <= r (Sigma + lambda), as the paper argues for its cross-kernel (I.3).
+
+    Parameters
+    ----------
+    features : (N, M) or (R, N, M) array
+        One dataset, or R of them to average over, in Sigma's eigenbasis.
+    form
+        Lower side: "repaired" or "printed".
     """
     checks.choice("form", form, ("repaired", "printed"))
     mu, gamma, data = _inputs(eigenvalues, rates, features)
@@ -67,6 +73,11 @@ def gd_variance_order(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayL
 
     D_U counts the eigenvalues nu of Sigma_hat above 1/(4A) and adds A nu for the others;
     D_L = A^2 sum mu_i nu_i below 1/(4A) + (1/5) sum mu_i/nu_i above.
+
+    Parameters
+    ----------
+    features : (N, M) or (R, N, M) array
+        One dataset, or R of them to average over, in Sigma's eigenbasis.
     """
     mu, gamma, data = _inputs(eigenvalues, rates, features)
     mass, N = float(gamma.sum()), data.shape[1]
@@ -93,7 +104,13 @@ def gd_variance_order(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayL
 
 
 def gd_variance_spectral(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayLike) -> Bound:
-    """Var_GD ~ (1/N) sum_j min{1, (A mu_j)^2} (lemma gd-var-source, E.2). No constants."""
+    """Var_GD ~ (1/N) sum_j min{1, (A mu_j)^2} (lemma gd-var-source, E.2). No constants.
+
+    Parameters
+    ----------
+    features : (N, M) or (R, N, M) array
+        One dataset, or R of them to average over, in Sigma's eigenbasis.
+    """
     mu, gamma, data = _inputs(eigenvalues, rates, features)
     exact = gd_variance(mu, gamma, data)
     order = float(np.minimum(1.0, (float(gamma.sum()) * mu) ** 2).sum()) / data.shape[1]
@@ -111,8 +128,15 @@ def gd_variance_spectral(eigenvalues: ArrayLike, rates: ArrayLike, features: Arr
 def covariance_replacement(eigenvalues: ArrayLike, features: ArrayLike, ridge: float) -> Bound:
     r"""||(Sigma_hat + lambda)^-1/2 (Sigma + lambda)^1/2|| <= 3 (lemma aux-2025-E1, K).
 
-    With probability 1 - exp(-Omega(N)) when the effective dimension at lambda is at most N/4. One
-    entry a dataset.
+    With probability 1 - exp(-Omega(N)) if the effective dimension at lambda is at most N/4. One
+    entry per dataset.
+
+    Parameters
+    ----------
+    features : (N, M) or (R, N, M) array
+        One dataset or R of them, in Sigma's eigenbasis.
+    ridge
+        lambda, positive.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     ridge = checks.real("ridge", ridge, above=0.0)
@@ -124,16 +148,23 @@ def covariance_replacement(eigenvalues: ArrayLike, features: ArrayLike, ridge: f
         0.0,
         values,
         3.0,
-        conditions=(_dimension(mu, ridge, data.shape[1], 0.25),),
+        conditions=(_dimension_condition(mu, ridge, data.shape[1], 0.25),),
     )
 
 
 def regularized_comparison(eigenvalues: ArrayLike, features: ArrayLike, ridge: float) -> Bound:
     r"""(Sigma + lambda)/2 <= Sigma_hat + lambda <= 3 (Sigma + lambda)/2 (K).
 
-    Lemma aux-two-sided-covariance, with high probability when the effective dimension is at most
-    c0 N. The paper does not give c0; 0.05 is where (1 + sqrt(c0))^2 - 1 = 1/2, the deviation that
-    its proof needs. The values are the smallest and largest relative eigenvalue of each dataset.
+    Lemma aux-two-sided-covariance, with high probability if the effective dimension is at most
+    c0 N. The paper does not give c0; here 0.05, for which (1 + sqrt(c0))^2 - 1 = 1/2, the deviation
+    that its proof needs. The values are the smallest and largest relative eigenvalue per dataset.
+
+    Parameters
+    ----------
+    features : (N, M) or (R, N, M) array
+        One dataset or R of them, in Sigma's eigenbasis.
+    ridge
+        lambda, positive.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     ridge = checks.real("ridge", ridge, above=0.0)
@@ -145,7 +176,7 @@ def regularized_comparison(eigenvalues: ArrayLike, features: ArrayLike, ridge: f
         0.5,
         values.ravel(),
         1.5,
-        conditions=(_dimension(mu, ridge, data.shape[1], 0.05),),
+        conditions=(_dimension_condition(mu, ridge, data.shape[1], 0.05),),
     )
 
 
@@ -153,7 +184,14 @@ def largest_norm(eigenvalues: ArrayLike, features: ArrayLike, failure: float = 0
     r"""max_i ||z_i||^2 <= tr + 2 sqrt(tr(Sigma^2) u) + 2 mu_1 u with u = log(N/failure).
 
     The Gaussian quadratic-form inequality in the proof of lemma app-derived-multipass-regularity
-    (A.9), with probability 1 - ``failure``. It decides whether gamma max ||z||^2 <= 1/8 can hold.
+    (A.9), with probability 1 - ``failure``. It shows whether gamma max ||z||^2 <= 1/8 can hold.
+
+    Parameters
+    ----------
+    features : (N, M) or (R, N, M) array
+        One dataset or R of them, in Sigma's eigenbasis.
+    failure
+        Probability that the bound is exceeded.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     data = stacked(features, mu.size)
@@ -172,17 +210,22 @@ def largest_norm(eigenvalues: ArrayLike, features: ArrayLike, failure: float = 0
 def regularity(
     eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike
 ) -> tuple[Condition, ...]:
-    r"""What appendices D to J take from lemma app-derived-multipass-regularity (A.9), measured.
+    r"""What appendices D to J use of lemma app-derived-multipass-regularity (A.9), measured.
 
-    The effective dimension at 1/(gamma L), the largest sample, empirical contraction, and the
-    horizon A log N <= c0 N with c0 = 1 (the paper only says small). One dataset.
+    The effective dimension at 1/(gamma L), the largest sample, contraction on the data, and the
+    horizon A log N <= c0 N with c0 = 1 (the paper only says small).
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in Sigma's eigenbasis.
     """
     mu, gamma, data = _inputs(eigenvalues, rates, features)
     N, peak = data.shape[1], float(gamma.max())
     top = float(np.linalg.eigvalsh(data[0].T @ data[0] / N)[-1])
     largest = float(np.einsum("ij,ij->i", data[0], data[0]).max())
     return (
-        _dimension(mu, 1.0 / (peak * gamma.size), N, 0.25),
+        _dimension_condition(mu, 1.0 / (peak * gamma.size), N, 0.25),
         Condition("largest-norm", "gamma max ||z_i||^2 <= 1/8", peak * largest, 0.125),
         contraction(peak * top),
         Condition("mass-below-samples", "A log N <= N", float(gamma.sum()) * math.log(N), N),
@@ -216,7 +259,7 @@ def _inputs(
 def _filter(Z: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Sigma_hat's eigenvalues (decreasing), its basis, and v(x)/x at each of them.
 
-    v(x)/x = sum_t gamma_t prod_{s>t} (1 - gamma_s x), by its recursion: finite at x = 0.
+    v(x)/x = sum_t gamma_t prod_{s>t} (1 - gamma_s x), by its recursion, finite at x = 0.
     """
     nu, basis = np.linalg.eigh(Z.T @ Z / Z.shape[0])
     nu, basis = np.maximum(nu[::-1], 0.0), basis[:, ::-1]
@@ -230,11 +273,11 @@ def _relative(mu: FloatArray, Z: FloatArray, ridge: float) -> FloatArray:
     """Eigenvalues of (Sigma + lambda)^-1/2 (Sigma_hat + lambda) (Sigma + lambda)^-1/2."""
     scale = 1.0 / np.sqrt(mu + ridge)
     middle = Z.T @ Z / Z.shape[0] + ridge * np.eye(mu.size)
-    found: FloatArray = np.linalg.eigvalsh(scale[:, None] * middle * scale)
-    return found
+    relative: FloatArray = np.linalg.eigvalsh(scale[:, None] * middle * scale)
+    return relative
 
 
-def _dimension(mu: FloatArray, ridge: float, samples: int, share: float) -> Condition:
+def _dimension_condition(mu: FloatArray, ridge: float, samples: int, share: float) -> Condition:
     measured = effective_dimension(mu, ridge)
     return Condition(
         "effective-dimension", f"effective dimension <= {share:g} N", measured, share * samples

@@ -1,7 +1,7 @@
 r"""The hypotheses of the two theorems and of lemma A.9, measured without a dataset.
 
-What the paper assumes of the samples (the largest norm, empirical contraction) becomes a number
-that holds with probability 1 - ``FAILURE``, or an estimate of the mean, from the spectrum alone.
+What the paper assumes about the samples (the largest norm, contraction on the data) becomes a
+bound with probability 1 - ``FAILURE``, or an estimate of the mean, from the spectrum alone.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from batchlaw.theory.bounds.gd_variance import norm_ceiling
 from batchlaw.theory.bounds.one_pass import ALPHA
 from batchlaw.theory.bounds.schedule import contraction, decay_time
 
-# Probability that a sample breaks a bound which is stated with high probability.
+# Probability that a bound stated "with high probability" is broken.
 FAILURE = 0.01
 
 
 @dataclass(frozen=True, eq=False)
 class LawSetting:
-    """What the theorems are about: a power law, a sketch, and a WSD run over it.
+    """The setting of a theorem: a power law, a sketch, and a run with a WSD schedule.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ class LawSetting:
     mass
         A = sum_t gamma_t.
     problem
-        Where tr(Sigma), mu_1 and the effective dimension come from.
+        Source of tr(Sigma), mu_1 and the effective dimension.
     """
 
     a: float
@@ -66,6 +66,7 @@ class LawSetting:
         warmup: float | int,
         stable: float | int,
     ) -> LawSetting:
+        """The setting with its phases and mass computed."""
         ends = wsd_phases(steps, warmup, stable)
         mass = float(wsd(steps, peak, warmup, stable).sum())
         return cls(a, b, sketch, samples, int(steps), float(peak), *ends, mass, problem)
@@ -92,10 +93,17 @@ class LawSetting:
 
 
 def one_pass_hypotheses(at: LawSetting, smallest_batch: float) -> tuple[Condition, ...]:
-    """What the one-pass theorem and its proof (H.2 to H.5) ask for.
+    """The conditions of the one-pass theorem and its proof (H.2 to H.5).
 
-    The theorem's gamma <= c is what its proof makes of it: 3 gamma tr(Sigma) <= 1/4 (H.2), and
+    The theorem's gamma <= c stands for what its proof needs: 3 gamma tr(Sigma) <= 1/4 (H.2), and
     gamma mu_1 < 1 for the products.
+
+    Parameters
+    ----------
+    at
+        ``setting`` of a ``Law``.
+    smallest_batch
+        min_t B_t.
     """
     return (
         *_common(at, "T"),
@@ -108,7 +116,13 @@ def one_pass_hypotheses(at: LawSetting, smallest_batch: float) -> tuple[Conditio
 
 
 def multi_pass_hypotheses(at: LawSetting) -> tuple[Condition, ...]:
-    """What the multi-pass theorem asks for, and what lemma A.9 derives from it."""
+    """The conditions of the multi-pass theorem, and those that lemma A.9 derives from them.
+
+    Parameters
+    ----------
+    at
+        ``setting`` of a ``Law``.
+    """
     log_n = math.log(at.samples)
     head = at.learning ** (1.0 / at.a)
     return (
@@ -129,13 +143,17 @@ def multi_pass_hypotheses(at: LawSetting) -> tuple[Condition, ...]:
     )
 
 
-def bias_lower_hypothesis(at: LawSetting) -> Condition:
-    """A^(1/a) <= M/c1 (lemma batch-bias-source, G): where the bias alone has a lower bound.
+def bias_lower_hypothesis(setting: LawSetting) -> Condition:
+    """A^(1/a) <= M/c1 (lemma batch-bias-source, G): the bias alone has a lower bound.
 
-    Beyond it only Approx + Bias is of the stated order, so it is no hypothesis of the theorem.
+    Not a hypothesis of the theorem: beyond it Approx + Bias is still of the stated order.
     """
     return Condition(
-        "bias-lower-bound", "A^(1/a) <= M/c1", at.mass ** (1.0 / at.a), at.sketch, kind="small"
+        "bias-lower-bound",
+        "A^(1/a) <= M/c1",
+        setting.mass ** (1.0 / setting.a),
+        setting.sketch,
+        kind="small",
     )
 
 
@@ -146,52 +164,73 @@ def expected_largest_norm(problem: Problem, samples: float) -> float:
     Lugannani and Rice's, from K(l) = log E exp(l ||z||^2) = -(1/2) sum_j log(1 - 2 l mu_j) at the
     l with K'(l) = x: w = sqrt(2 (l x - K)), v = l sqrt(K''), P = Q(w) + q(w) (1/v - 1/w).
     """
-    mu, many = problem.eigenvalues, problem.multiplicity
+    mu, n = problem.eigenvalues, problem.multiplicity
     target = math.exp(-np.euler_gamma) / samples
 
     def tail(tilt: float) -> float:
         left = 1.0 - 2.0 * tilt * mu
-        x, curvature = float(many @ (mu / left)), 2.0 * float(many @ (mu / left) ** 2)
-        w = math.sqrt(2.0 * tilt * x + float(many @ np.log(left)))
+        x, curvature = float(n @ (mu / left)), 2.0 * float(n @ (mu / left) ** 2)
+        w = math.sqrt(2.0 * tilt * x + float(n @ np.log(left)))
         v = tilt * math.sqrt(curvature)
         density = math.exp(-0.5 * w * w) / math.sqrt(2.0 * math.pi)
         return 0.5 * math.erfc(w / math.sqrt(2.0)) + density * (1.0 / v - 1.0 / w)
 
-    # At l = 0, the mean, 1/v - 1/w would be 0/0; the tail there is below 1/2. SciPy's brentq
-    # could not start at the other end, a pole; it would save 0.2 ms and take 0.2 s to load.
+    # At l = 0, where x is the mean, 1/v - 1/w is 0/0; the tail there is below 1/2. SciPy's brentq
+    # cannot start at the other end, a pole; it would save 0.2 ms and take 0.2 s to import.
     low, high = 1e-3 / float(mu[0]), 0.5 / float(mu[0])
     for _ in range(60):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if tail(middle) > target else (low, middle)
-    return float(many @ (mu / (1.0 - 2.0 * low * mu)))
+    return float(n @ (mu / (1.0 - 2.0 * low * mu)))
 
 
 def top_sample_eigenvalue(problem: Problem, samples: float, failure: float = FAILURE) -> float:
-    """mu_1(Sigma_hat) with probability 1 - ``failure`` (Gordon's inequality and concentration).
+    """Upper bound on mu_1(Sigma_hat) with probability 1 - ``failure``.
 
-    sqrt(mu_1) + sqrt(tr(Sigma)/N) + sqrt(2 mu_1 log(1/failure)/N), squared.
+    By Gordon's inequality and concentration, the square of
+    sqrt(mu_1) + sqrt(tr(Sigma)/N) + sqrt(2 mu_1 log(1/failure)/N).
+
+    Parameters
+    ----------
+    failure
+        Probability that the bound is exceeded.
     """
     top = float(problem.eigenvalues[0])
     root = math.sqrt(top) + math.sqrt(problem.trace / samples)
     return (root + math.sqrt(2.0 * top * math.log(1.0 / failure) / samples)) ** 2
 
 
-def _common(at: LawSetting, J: str) -> tuple[Condition, ...]:
-    """Exponents, noise, horizons and phases, for both procedures."""
-    sigma2 = at.problem.irreducible
-    stable = (at.stable_end - at.warmup_end) / at.steps
-    decay = (at.steps - at.stable_end) / at.steps
+def _common(setting: LawSetting, J: str) -> tuple[Condition, ...]:
+    """Exponents, noise, horizons and phases, the same for both theorems."""
+    sigma2 = setting.problem.irreducible
+    stable = (setting.stable_end - setting.warmup_end) / setting.steps
+    decay = (setting.steps - setting.stable_end) / setting.steps
     return (
         Condition(
-            "source-exponent", "b < a + 1", at.b, math.nextafter(at.a + 1.0, 0.0), kind="sharp"
+            "source-exponent",
+            "b < a + 1",
+            setting.b,
+            math.nextafter(setting.a + 1.0, 0.0),
+            kind="sharp",
         ),
         Condition("label-noise", "sigma^2 ~ 1", _distance(np.array(sigma2)), 1.0, kind="order"),
         Condition(
-            "spectrum", "mu_j ~ j^-a", _power_law_distance(at.problem, at.a), 1.0, kind="order"
+            "spectrum",
+            "mu_j ~ j^-a",
+            _power_law_distance(setting.problem, setting.a),
+            1.0,
+            kind="order",
         ),
-        Condition("memory", f"gamma {J}/log {J} >~ 1", at.memory, 1.0, at_least=True, kind="small"),
         Condition(
-            "decay-mass", "A_d = gamma tau_d >~ 1", at.decay_mass, 1.0, at_least=True, kind="small"
+            "memory", f"gamma {J}/log {J} >~ 1", setting.memory, 1.0, at_least=True, kind="small"
+        ),
+        Condition(
+            "decay-mass",
+            "A_d = gamma tau_d >~ 1",
+            setting.decay_mass,
+            1.0,
+            at_least=True,
+            kind="small",
         ),
         Condition(
             "stable-phase", f"stable phase/{J} >= c_s", stable, 1.0, at_least=True, kind="order"
@@ -202,50 +241,52 @@ def _common(at: LawSetting, J: str) -> tuple[Condition, ...]:
     )
 
 
-def _regularity(at: LawSetting) -> tuple[Condition, ...]:
-    """Lemma app-derived-multipass-regularity (A.9), and empirical contraction."""
-    problem, N = at.problem, at.samples
-    mu, many = problem.eigenvalues, problem.multiplicity
-    share = f"with probability {1.0 - FAILURE:g}"
+def _regularity(setting: LawSetting) -> tuple[Condition, ...]:
+    """Lemma app-derived-multipass-regularity (A.9), and contraction on the data."""
+    problem, N = setting.problem, setting.samples
+    mu, n = problem.eigenvalues, problem.multiplicity
+    likely = f"with probability {1.0 - FAILURE:g}"
     return (
         Condition("trace", "tr(Sigma) ~ 1", _distance(np.array(problem.trace)), 1.0, kind="order"),
-        Condition("trace-of-square", "tr(Sigma^2) <~ 1", float(many @ mu**2), 1.0, kind="order"),
-        Condition("rate-trace", "gamma tr(Sigma) <= c", at.peak * problem.trace, 1.0, kind="small"),
+        Condition("trace-of-square", "tr(Sigma^2) <~ 1", float(n @ mu**2), 1.0, kind="order"),
+        Condition(
+            "rate-trace", "gamma tr(Sigma) <= c", setting.peak * problem.trace, 1.0, kind="small"
+        ),
         Condition(
             "effective-dimension",
             "effective dimension at 1/(gamma L) <= N/4",
-            effective_dimension(mu, 1.0 / at.learning, many),
+            effective_dimension(mu, 1.0 / setting.learning, n),
             N / 4.0,
         ),
         Condition(
             "largest-norm",
-            f"gamma max ||z_i||^2 <= 1/8, {share}",
-            at.peak * norm_ceiling(mu, many, N, FAILURE),
+            f"gamma max ||z_i||^2 <= 1/8, {likely}",
+            setting.peak * norm_ceiling(mu, n, N, FAILURE),
             0.125,
         ),
         Condition(
             "largest-norm-mean",
             "gamma max ||z_i||^2 <= 1/8, in the mean",
-            at.peak * expected_largest_norm(problem, N),
+            setting.peak * expected_largest_norm(problem, N),
             0.125,
         ),
         Condition(
             "sample-contraction",
-            f"gamma mu_1(Sigma_hat) <= c0 < 1, {share}",
-            at.peak * top_sample_eigenvalue(problem, N),
+            f"gamma mu_1(Sigma_hat) <= c0 < 1, {likely}",
+            setting.peak * top_sample_eigenvalue(problem, N),
             math.nextafter(1.0, 0.0),
         ),
     )
 
 
 def _distance(ratios: FloatArray) -> float:
-    """The largest factor between a ratio and 1, either way."""
+    """The largest factor between a ratio and 1, in either direction."""
     with np.errstate(divide="ignore"):
         return float(np.maximum(ratios, 1.0 / ratios).max())
 
 
 def _power_law_distance(problem: Problem, a: float) -> float:
-    """How far mu_j j^a is from 1 at its worst; a node stands in the middle of its directions."""
-    many = problem.multiplicity
-    rank = np.maximum(np.ceil(np.cumsum(many) - 0.5 * many), 1.0)
-    return _distance(problem.eigenvalues[many > 0.0] * rank[many > 0.0] ** a)
+    """The largest factor between mu_j j^a and 1, with j the middle of a node's directions."""
+    n = problem.multiplicity
+    rank = np.maximum(np.ceil(np.cumsum(n) - 0.5 * n), 1.0)
+    return _distance(problem.eigenvalues[n > 0.0] * rank[n > 0.0] ** a)

@@ -1,4 +1,4 @@
-"""Empirical influence kernels, and how they compare with the population's: appendix I.3.
+"""Empirical influence kernels, compared with the population's: appendix I.3.
 
 kappa^(u)_t = gamma_t^2 tr(Sigma_hat^{u+1} P_t^2) for u = 0, 1 and the cross-kernel
 kappa^x_t = gamma_t^2 tr(Sigma Sigma_hat P_t^2), with P_t = prod_{s>t} (I - gamma_s Sigma_hat).
@@ -21,8 +21,8 @@ from batchlaw.theory.bounds.bias import effective_dimension
 from batchlaw.theory.bounds.bound import Bound, Condition
 from batchlaw.theory.bounds.schedule import contraction
 
-# Directions of Sigma_hat below this share of its largest eigenvalue count as its kernel.
-RANK = 1e-12
+# Eigenvalues of Sigma_hat below this share of the largest count as zero.
+RANK_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,14 +55,24 @@ class EmpiricalSpectrum:
 
     def whitener(self) -> FloatArray:
         """Sigma_hat^-1/2 on its range, in its own basis: (M, rank)."""
-        kept = self.eigenvalues > RANK * self.eigenvalues[0]
+        kept = self.eigenvalues > RANK_TOLERANCE * self.eigenvalues[0]
         half: FloatArray = np.diag(1.0 / np.sqrt(np.where(kept, self.eigenvalues, 1.0)))[:, kept]
         return half
 
 
 @dataclass(frozen=True, eq=False)
 class EmpiricalKernels:
-    """plain = kappa^(0), square = kappa^(1), cross = kappa^x: one entry a step each."""
+    """The three empirical kernels of a dataset, (T,) arrays.
+
+    Attributes
+    ----------
+    plain
+        kappa^(0).
+    square
+        kappa^(1).
+    cross
+        kappa^x.
+    """
 
     plain: FloatArray
     square: FloatArray
@@ -72,7 +82,13 @@ class EmpiricalKernels:
 def empirical_kernels(
     eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike
 ) -> EmpiricalKernels:
-    """The three kernels of a dataset (I.3); ``features`` are in Sigma's eigenbasis."""
+    """kappa^(0), kappa^(1) and the cross-kernel kappa^x of a dataset (I.3).
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in Sigma's eigenbasis.
+    """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     spectrum = EmpiricalSpectrum.of(features)
     gamma = checks.vector("rates", rates)
@@ -85,10 +101,15 @@ def empirical_kernels(
 def kernel_comparison(
     eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike, a: float = 2.0
 ) -> Bound:
-    """kappa^(1)_t + kappa^(0)_t / A <~ kappa_t (lemma dynamic-kernel-comparison). One entry a step.
+    """kappa^(1)_t + kappa^(0)_t / A <~ kappa_t (lemma dynamic-kernel-comparison, I.3).
 
-    No constant. The horizon conditions have none either and are reported with 1 (and with
-    epsilon = 0).
+    No constant; one entry per step. The horizon conditions have no constant either: they are
+    reported with 1 (and with epsilon = 0).
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in Sigma's eigenbasis.
     """
     mu, gamma, kernels = _kernels(eigenvalues, features, rates)
     mass, N = float(gamma.sum()), np.shape(features)[0]
@@ -111,7 +132,12 @@ def cross_kernel_comparison(
 ) -> Bound:
     """kappa^x_t >~ kappa_t (lemma dynamic-kernel-lower-comparison, I.3). No constant.
 
-    One entry a step.
+    One entry per step.
+
+    Parameters
+    ----------
+    features : (N, M) array
+        One dataset, in Sigma's eigenbasis.
     """
     mu, gamma, kernels = _kernels(eigenvalues, features, rates)
     mass, N = float(gamma.sum()), np.shape(features)[0]
@@ -139,11 +165,11 @@ def cross_kernel_comparison(
 
 
 def step_survival(eigenvalues: FloatArray, rates: FloatArray) -> FloatArray:
-    """prod_{s>t} (1 - gamma_s x): one row a step, one column an eigenvalue."""
-    out = np.ones((rates.size, eigenvalues.size))
+    """prod_{s>t} (1 - gamma_s x): one row per step t, one column per eigenvalue x."""
+    survival = np.ones((rates.size, eigenvalues.size))
     for t in range(rates.size - 2, -1, -1):
-        out[t] = out[t + 1] * (1.0 - rates[t + 1] * eigenvalues)
-    return out
+        survival[t] = survival[t + 1] * (1.0 - rates[t + 1] * eigenvalues)
+    return survival
 
 
 def _kernels(

@@ -1,6 +1,6 @@
 """Bounds on one-pass SGD's variance: appendices A.4, H.1 to H.3 and K.
 
-All are multiples of the raw kernel K = sum_t kappa_t / B_t. Notation: gamma the largest rate,
+All are multiples of the raw kernel K = sum_t kappa_t / B_t. Notation: gamma is the largest rate,
 R2 = alpha tr(Sigma) with alpha = 3, ||w||^2 = ||w*||_H^2 = Approx + ||u*||_Sigma^2.
 """
 
@@ -26,7 +26,7 @@ ALPHA = 3.0
 
 
 def raw_kernel(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Number:
-    """K = sum_t kappa_t / B_t (definition raw-var-batch, H.1); one for each schedule."""
+    """K = sum_t kappa_t / B_t (definition raw-var-batch, H.1), one number per schedule."""
     kappa = influence(problem.eigenvalues, rates, multiplicity=problem.multiplicity)
     sizes = checks.batches(batches, kappa.size, whole=False)
     kernel = (1.0 / sizes) @ kappa
@@ -38,9 +38,13 @@ def additive_noise(
 ) -> Bound:
     r"""sigma^2 K <= Var_noise <= stilde^2 K / (1 - gamma R2) (theorem batch-wu-C1, H.2).
 
-    stilde^2 = 2 (sigma^2 + alpha ||w||^2). With ``sharp``, the same proof with Gaussian
-    moments in place of their bounds: the residual's variance s2 on both sides, and
-    s2 (1 + gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1))) above.
+    stilde^2 = 2 (sigma^2 + alpha ||w||^2). With ``sharp``, by the same proof, s2 below and
+    s2 (1 + gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1))) above, s2 the residual's variance.
+
+    Parameters
+    ----------
+    sharp
+        Use exact Gaussian moments instead of bounds on them.
     """
     kernel = raw_kernel(problem, rates, batches)
     below, above = problem.irreducible, _noise_ceiling(problem) * _gain(problem, rates)
@@ -51,7 +55,7 @@ def additive_noise(
         "additive-noise variance" + " (sharp constants)" * sharp,
         "H.2, theorem batch-wu-C1",
         below * kernel,
-        _known(one_pass_risk(problem, rates, batches).variance_noise),
+        _present(one_pass_risk(problem, rates, batches).variance_noise),
         above * kernel,
         conditions=(_sharp_stability if sharp else stability)(problem, rates, batches),
     )
@@ -62,13 +66,18 @@ def covariance_fluctuation(
 ) -> Bound:
     r"""0 <= Var_cov <= alpha ||u*||_Sigma^2 K / (1 - gamma R2) (theorem batch-centered-C1, H.3).
 
-    With ``sharp``, Gaussian moments and the decay of the mean: below
-    sum_t kappa_t |m_{t-1}|^2 / B_t; above the same with 2 |m_{t-1}|^2 + 2 |u*|^2 f, where
-    f = gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1)), tr = tr(Sigma) and |x| = ||x||_Sigma.
+    With ``sharp``, sum_t kappa_t ||m_{t-1}||_Sigma^2 / B_t below, and above the same sum with
+    2 ||m_{t-1}||_Sigma^2 + 2 ||u*||_Sigma^2 f, where tr = tr(Sigma) and
+    f = gamma (tr + mu_1)/(2 - gamma (tr + 2 mu_1)).
+
+    Parameters
+    ----------
+    sharp
+        Use exact Gaussian moments instead of bounds on them, and the decay of the mean.
     """
     single = checks.is_single(batches)
     risk = one_pass_risk(problem, rates, batches)
-    value = np.atleast_1d(_known(risk.variance_covariance))
+    value = np.atleast_1d(_present(risk.variance_covariance))
     signal = _signal(problem)
     if sharp:
         gamma = np.asarray(rates, dtype=np.float64)
@@ -95,7 +104,7 @@ def covariance_fluctuation(
 def raw_variance(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> Bound:
     r"""sigma^2 K <= Var <= (stilde^2 + alpha ||w||^2) K / (1 - gamma R2).
 
-    Proposition raw-var-controls-variance (H.3), the raw-kernel sandwich.
+    Proposition raw-var-controls-variance (H.3).
     """
     kernel = raw_kernel(problem, rates, batches)
     ceiling = _noise_ceiling(problem) + ALPHA * _target_norm(problem)
@@ -127,7 +136,12 @@ def fourth_moment(eigenvalues: ArrayLike, matrix: ArrayLike) -> Bound:
     r"""tr(Sigma A) Sigma <= E[zz' A zz'] <= 3 tr(Sigma A) Sigma for PSD A.
 
     Lemma aux-sketch-moment (i) (K). The value is the exact ratio by Isserlis' formula, the largest
-    eigenvalue of I + 2 Sigma^1/2 A Sigma^1/2 / tr(Sigma A); ``matrix`` is A in Sigma's eigenbasis.
+    eigenvalue of I + 2 Sigma^1/2 A Sigma^1/2 / tr(Sigma A).
+
+    Parameters
+    ----------
+    matrix : (M, M) array
+        A, positive semidefinite, in Sigma's eigenbasis.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     half = np.sqrt(mu)
@@ -142,20 +156,20 @@ def uniform_covariance(
     r"""max_t ||C_t|| <= gamma c/(1 - gamma R2) for the noise part and the covariance part.
 
     c = stilde^2 (lemma batch-wu-C1, H.2) and c = alpha ||u*||^2 (lemma batch-centered-C1, H.3).
-    One schedule. The values come from the whole M x M recursion.
+    For one schedule. The values come from the full M x M recursion.
     """
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     sizes = checks.batches(batches, gamma.size, whole=False)[0]
-    tops = np.zeros(2)
+    largest = np.zeros(2)
     for moments in _dense_moments(problem.expanded(), gamma, sizes):
-        tops = np.maximum(tops, np.linalg.eigvalsh(moments)[:, -1])
+        largest = np.maximum(largest, np.linalg.eigvalsh(moments)[:, -1])
     scale = float(gamma.max()) * _gain(problem, gamma)
     return (
         Bound(
             "largest covariance of the noise part",
             "H.2, lemma batch-wu-C1",
             0.0,
-            float(tops[0]),
+            float(largest[0]),
             scale * _noise_ceiling(problem),
             conditions=stability(problem, gamma, batches),
         ),
@@ -163,7 +177,7 @@ def uniform_covariance(
             "largest covariance of the covariance part",
             "H.3, lemma batch-centered-C1",
             0.0,
-            float(tops[1]),
+            float(largest[1]),
             scale * ALPHA * _signal(problem),
             conditions=stability(problem, gamma, batches),
         ),
@@ -183,7 +197,7 @@ def stability(problem: Problem, rates: ArrayLike, batches: ArrayLike) -> tuple[C
     measured = float(np.max(rates)) * ALPHA * problem.trace
     return (
         Condition("rate", "gamma alpha tr(Sigma) <= 1/4", measured, 0.25),
-        _whole_samples(batches),
+        _smallest_batch(batches),
     )
 
 
@@ -198,34 +212,35 @@ def _sharp_stability(
             measured,
             math.nextafter(2.0, 0.0),
         ),
-        _whole_samples(batches),
+        _smallest_batch(batches),
     )
 
 
-def _whole_samples(batches: ArrayLike) -> Condition:
+def _smallest_batch(batches: ArrayLike) -> Condition:
     return Condition("smallest-batch", "B_t >= 1", float(np.min(batches)), 1.0, at_least=True)
 
 
-def _known(part: Number | None) -> Number:
+def _present(part: Number | None) -> Number:
+    """A part of the risk that one-pass SGD always has."""
     assert part is not None
     return part
 
 
 def _gain(problem: Problem, rates: ArrayLike) -> float:
-    """1/(1 - gamma R2); infinite where nothing bounds the feedback."""
-    left = 1.0 - float(np.max(rates)) * ALPHA * problem.trace
-    return 1.0 / left if left > 0.0 else math.inf
+    """1/(1 - gamma R2), infinite if the feedback is unbounded."""
+    margin = 1.0 - float(np.max(rates)) * ALPHA * problem.trace
+    return 1.0 / margin if margin > 0.0 else math.inf
 
 
 def _feedback(problem: Problem, rates: ArrayLike) -> float:
-    """What earlier noise adds through random transitions, as a share of the source.
+    """Noise that random transitions feed back, as a share of the source.
 
     With C <= c I the transition adds (gamma^2/B) (S C S + S tr(S C)) <= c (tr + mu_1) S gamma^2/B,
     and c = gamma s2 / (2 - gamma (tr + 2 mu_1)) is invariant.
     """
     gamma, top = float(np.max(rates)), float(problem.eigenvalues[0])
-    left = 2.0 - gamma * (problem.trace + 2.0 * top)
-    return gamma * (problem.trace + top) / left if left > 0.0 else math.inf
+    margin = 2.0 - gamma * (problem.trace + 2.0 * top)
+    return gamma * (problem.trace + top) / margin if margin > 0.0 else math.inf
 
 
 def _signal(problem: Problem) -> float:
@@ -234,7 +249,7 @@ def _signal(problem: Problem) -> float:
 
 
 def _target_norm(problem: Problem) -> float:
-    """||w*||_H^2: what the sketch expresses and what it does not are orthogonal."""
+    """||w*||_H^2: the parts inside and outside the sketch's range are orthogonal."""
     return _signal(problem) + problem.approximation
 
 
@@ -244,11 +259,11 @@ def _noise_ceiling(problem: Problem) -> float:
 
 def _mean_norms(problem: Problem, rates: FloatArray) -> FloatArray:
     """||m_{t-1}||_Sigma^2 for t = 1..T."""
-    mass = problem.multiplicity * problem.eigenvalues * problem.target_energy
+    energy = problem.multiplicity * problem.eigenvalues * problem.target_energy
     norms = np.empty(rates.size)
     for t, rate in enumerate(rates):
-        norms[t] = mass.sum()
-        mass = mass * (1.0 - rate * problem.eigenvalues) ** 2
+        norms[t] = energy.sum()
+        energy = energy * (1.0 - rate * problem.eigenvalues) ** 2
     return norms
 
 
@@ -260,10 +275,10 @@ def _dense_moments(problem: Problem, rates: FloatArray, sizes: FloatArray) -> It
     parts = np.zeros((2, mu.size, mu.size))
     for rate, size in zip(rates, sizes, strict=True):
         shrink = 1.0 - rate * mu
-        seen = parts.copy()
-        seen[1] += np.outer(mean, mean)
-        spread = cross * seen
-        diagonal = np.einsum("pjj,j->p", seen, mu)[:, None] * mu
+        second_moment = parts.copy()
+        second_moment[1] += np.outer(mean, mean)
+        spread = cross * second_moment
+        diagonal = np.einsum("pjj,j->p", second_moment, mu)[:, None] * mu
         diagonal[0] += problem.noise_variance * mu
         spread[:, np.arange(mu.size), np.arange(mu.size)] += diagonal
         parts = np.outer(shrink, shrink) * parts + rate**2 / size * spread

@@ -1,6 +1,6 @@
 """Bounds on a learning-rate schedule and its influence: appendices A.1, A.8, H.5 and I.3.
 
-With A = sum_t gamma_t, the decay time tau = (J - J_s)/log J of the WSD schedule over J
+Notation: A = sum_t gamma_t, tau = (J - J_s)/log J is the decay time of the WSD schedule over J
 steps, and A_d = gamma tau.
 """
 
@@ -48,13 +48,13 @@ def wsd_decay_mass(
     rates = wsd(steps, peak, warmup, stable)
     stable_end = wsd_phases(steps, warmup, stable)[1]
     tau = decay_time(steps, stable_end)
-    left = 1.0 - 1.0 / steps
+    factor = 1.0 - 1.0 / steps
     return Bound(
         "mass of the WSD decay",
         "A.1, proof of lemma onepass-wsd-calculus",
-        left * peak * (tau - 0.5),
+        factor * peak * (tau - 0.5),
         float(rates[stable_end:].sum()),
-        left * peak * tau,
+        factor * peak * tau,
     )
 
 
@@ -62,7 +62,7 @@ def product_calculus(eigenvalues: ArrayLike, rates: ArrayLike) -> Bound:
     r"""exp(-C mu A) <= prod_t (1 - gamma_t mu)^2 <= exp(-c mu A) (A.1), any schedule.
 
     From -u/(1 - c0) <= log(1 - u) <= -u: c = 2 and C = 2/(1 - c0) with c0 = gamma mu_1.
-    One entry an eigenvalue.
+    One entry per eigenvalue.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     gamma = check_stable(rates, float(mu.max()))
@@ -83,15 +83,15 @@ def product_calculus(eigenvalues: ArrayLike, rates: ArrayLike) -> Bound:
 
 
 def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound:
-    """kappa_t ~ gamma_t^2 (1 + R_t)^{1/a - 2}, R_t the mass after t (A.8). No constants.
+    """kappa_t ~ gamma_t^2 (1 + R_t)^{1/a - 2}, R_t the mass after step t (A.8). No constants.
 
-    One entry a step. The paper's cutoff constant c* is not given; the condition is
+    One entry per step. The paper does not give its cutoff constant c*; the condition is
     reported with c* = 1.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     gamma = check_stable(rates, float(mu.max()))
-    after = remaining_mass(gamma)
-    shape = gamma**2 * (1.0 + after) ** (1.0 / a - 2.0)
+    remaining = remaining_mass(gamma)
+    shape = gamma**2 * (1.0 + remaining) ** (1.0 / a - 2.0)
     return Bound(
         "influence of each step",
         "A.8, lemma app-final-risk-influence",
@@ -104,7 +104,7 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
             Condition(
                 "learned-directions",
                 "(1 + R_1)^(1/a) <= M",
-                float((1.0 + after[0]) ** (1.0 / a)),
+                float((1.0 + remaining[0]) ** (1.0 / a)),
                 mu.size,
             ),
         ),
@@ -120,17 +120,23 @@ def wsd_kernel_mass(
     *,
     multiplicity: ArrayLike | None = None,
 ) -> Bound:
-    r"""sum_t kappa_t ~ (1/tau) sum_j min{1, (A_d mu_j)^2} (H.5 and I.3). No constants."""
+    r"""sum_t kappa_t ~ (1/tau) sum_j min{1, (A_d mu_j)^2} (H.5 and I.3). No constants.
+
+    Parameters
+    ----------
+    multiplicity : (M,) array, optional
+        How many directions share each eigenvalue.
+    """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     rates = wsd(steps, peak, warmup, stable)
     tau = decay_time(steps, wsd_phases(steps, warmup, stable)[1])
-    many = np.ones_like(mu) if multiplicity is None else checks.vector("multiplicity", multiplicity)
-    order = float(many @ np.minimum(1.0, (peak * tau * mu) ** 2)) / tau
+    n = np.ones_like(mu) if multiplicity is None else checks.vector("multiplicity", multiplicity)
+    order = float(n @ np.minimum(1.0, (peak * tau * mu) ** 2)) / tau
     return Bound(
         "total influence by the spectrum",
         "H.5, lemma batch-var-E1; I.3, lemma multipass-kernel-shape",
         order,
-        float(influence(mu, rates, multiplicity=many).sum()),
+        float(influence(mu, rates, multiplicity=n).sum()),
         order,
         constant_explicit=False,
         conditions=_kernel_conditions(peak * tau, float(peak * mu.max())),
