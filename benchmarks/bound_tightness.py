@@ -13,8 +13,8 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw import bounds
+from batchlaw.model.drawn_sketch import paper_draws
 from batchlaw.model.power_law import power_law
-from batchlaw.model.problem import _paper_draws
 
 A, B, DIM, M, N, T, L, GAMMA = 2.0, 1.5, 10_000, 64, 512, 64, 512, 0.05
 BUDGET = 4096
@@ -23,7 +23,7 @@ BUDGET = 4096
 def ambient():
     """lambda, S and w* of the paper's instance."""
     target, sketch = np.empty(DIM), np.empty((M, DIM))
-    for first, w, columns in _paper_draws(123, DIM, M, A, B):
+    for first, w, columns in paper_draws(123, DIM, M, A, B):
         target[first - 1 : first - 1 + w.size] = w
         sketch[:, first - 1 : first - 1 + w.size] = columns.T
     return power_law(A, 1, DIM), sketch, target

@@ -7,7 +7,7 @@ import pytest
 
 import batchlaw as bl
 import reference
-from batchlaw.model.problem import BLOCK, _paper_draws
+from batchlaw.model.drawn_sketch import BLOCK, paper_draws
 from refused import refused
 
 
@@ -37,7 +37,7 @@ def test_paper_draws_match_the_whole_matrices():
 def test_paper_draws_are_those_of_python_to_the_bit(sketch):
     rng = random.Random(123)
     a, b, dim = 2.0, 1.5, BLOCK + 17
-    for first, target, columns in _paper_draws(123, dim, sketch, a, b):
+    for first, target, columns in paper_draws(123, dim, sketch, a, b):
         for i, (w, column) in enumerate(zip(target, columns, strict=True), start=first):
             assert w == rng.gauss(0.0, math.sqrt(i**-b / i**-a))
             assert column.tolist() == [rng.gauss(0.0, 1 / math.sqrt(sketch)) for _ in column]
@@ -46,7 +46,7 @@ def test_paper_draws_are_those_of_python_to_the_bit(sketch):
 def test_power_law_matches_the_whole_matrices_over_several_blocks(monkeypatch):
     d, M, a, b = 300, 5, 1.8, 1.4
     whole = bl.Problem.power_law(a, b, M, d, seed=4)
-    monkeypatch.setattr("batchlaw.model.problem.BLOCK", 16)
+    monkeypatch.setattr("batchlaw.model.drawn_sketch.BLOCK", 16)
     blocks = bl.Problem.power_law(a, b, M, d, seed=4)
     np.testing.assert_allclose(blocks.eigenvalues, whole.eigenvalues, rtol=1e-12)
     w_rng, S_rng = map(np.random.default_rng, np.random.SeedSequence(4).spawn(2))
@@ -194,7 +194,7 @@ def test_a_spectrum_too_steep_for_its_sketch_is_refused():
 def test_any_split_into_head_and_rest_gives_the_same_problem(dim, monkeypatch):
     """Blocks of 16 around 8 M = 32 and 4 M more: no remainder may be short of rank."""
     whole = bl.Problem.power_law(2.0, 1.5, 4, dim, seed=3)
-    monkeypatch.setattr("batchlaw.model.problem.BLOCK", 16)
+    monkeypatch.setattr("batchlaw.model.drawn_sketch.BLOCK", 16)
     split = bl.Problem.power_law(2.0, 1.5, 4, dim, seed=3)
     np.testing.assert_allclose(split.eigenvalues, whole.eigenvalues, rtol=1e-12)
     np.testing.assert_allclose(split.target_energy, whole.target_energy, rtol=1e-10)

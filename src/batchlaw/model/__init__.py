@@ -1,1 +1,1 @@
-"""The regression problem, and the spectra that stand for it."""
+"""The regression problem, and the spectra that can stand in for it."""

@@ -1,8 +1,8 @@
-"""A power law of any size as a few hundred nodes, each standing for many directions.
+"""A power law of any size as a few hundred nodes, each representing many directions.
 
 SGD treats directions with the same eigenvalue and target energy alike, so a sum over the
-directions i = 1..M is a sum over a function that is smooth in log i. The first directions
-are kept one by one; the others are replaced by Gauss-Legendre nodes in log i.
+directions i = 1..M is a sum of a function that is smooth in log i. The first directions are
+kept individually; the others are replaced by Gauss-Legendre nodes in log i.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy as np
 from batchlaw._base.checks import FloatArray
 from batchlaw.model.power_law import power_law
 
-# sum_{i>P} f(i) = int_{P+1/2}^inf f + sum_k END[k] f(P-k), exact for cubics f: the
+# sum_{i>P} f(i) = int_{P+1/2}^inf f + sum_k END_CORRECTION[k] f(P-k), exact for cubics f: the
 # Euler-Maclaurin series at the midpoint P + 1/2 (f'/24 - 7 f'''/5760) in terms of the four
 # directions before it, so that no direction gets a negative multiplicity.
-END = np.array([703.0, -1389.0, 909.0, -223.0]) / 5760.0
+END_CORRECTION = np.array([703.0, -1389.0, 909.0, -223.0]) / 5760.0
 
-# A direction with a smaller eigenvalue keeps its start to 1e-9 until the rates sum to 1e9.
-FROZEN = 1e-18
+# Directions with smaller eigenvalues move by less than 1e-9 until the rates sum to 1e9.
+FROZEN_EIGENVALUE = 1e-18
 
 PANEL_POINTS = 16
-SMALLEST_COUNT = 12
+MIN_NODES = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class Nodes:
     Attributes
     ----------
     eigenvalues, target_energy, multiplicity : arrays
-        mu_j, the squared coordinate of u* in one direction, and how many directions
-        share them; multiplicities need not be whole.
+        mu_j, the squared coordinate of u* in one direction, and the number of directions
+        that share them, which need not be an integer.
     approximation : float
         Approx, the target energy outside these directions.
     """
@@ -47,11 +47,11 @@ class Nodes:
 
 
 def power_sum_after(exponent: float, last: float) -> float:
-    """sum_{i > last} i^-exponent, to rounding, for exponent > 1 and any whole ``last``."""
+    """sum_{i > last} i^-exponent, to rounding, for exponent > 1 and any integer ``last``."""
     if math.isinf(last):
         return 0.0
-    # scipy.special.zeta(exponent, last + 1) is as accurate (both within 1e-15), but its last bit
-    # is often another one, and with it those of exported plans and stored results.
+    # scipy.special.zeta(exponent, last + 1) is as accurate (both within 1e-15), but often differs
+    # in the last bit, which would change exported plans and stored results.
     start = max(last, 1000)
     listed = power_law(exponent, int(last) + 1, 1000).sum() if last < 1000 else 0.0
     s, x = exponent, start + 0.5
@@ -63,38 +63,39 @@ def truncation_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     r"""The leading directions i = 1..sketch of a power law, as about ``count`` nodes.
 
     Direction i has eigenvalue i^-a and mu v^2 = i^-b; Approx = sum_{i > sketch} i^-b.
-    A third of the nodes are the first directions themselves. Where eigenvalues fall below
-    1e-18 long before the end (and at any rate for sketch = inf) the rest is one node with
-    the trace and the target energy of what it stands for.
+    A third of the nodes are the first directions themselves. If eigenvalues fall below 1e-18
+    long before the end (always for sketch = inf), the rest is a single node with the trace and
+    the target energy of the directions that it replaces.
     """
     approximation = power_sum_after(b, sketch)
     if sketch <= count:
         i = np.arange(1.0, sketch + 1.0)
         return Nodes(i**-a, i ** (a - b), np.ones_like(i), approximation)
     head = count // 3
-    reach = max(FROZEN ** (-1.0 / a), 10.0 * head)
+    reach = max(FROZEN_EIGENVALUE ** (-1.0 / a), 10.0 * head)
     lumped = sketch > 2.0 * reach
-    i, many = _with_ends(head, math.inf if lumped else sketch, reach, count)
+    i, counts = _with_ends(head, math.inf if lumped else sketch, reach, count)
     mu, energy = i**-a, i ** (a - b)
     if lumped:
         node = _lump(a, b, reach, sketch)
-        mu, energy, many = (np.append(x, y) for x, y in zip((mu, energy, many), node, strict=True))
-    return Nodes(mu, energy, many, approximation)
+        parts = zip((mu, energy, counts), node, strict=True)
+        mu, energy, counts = (np.append(values, value) for values, value in parts)
+    return Nodes(mu, energy, counts, approximation)
 
 
 def _with_ends(head: int, sketch: float, reach: float, count: int) -> tuple[FloatArray, FloatArray]:
-    """Positions and multiplicities: the head, log-spaced nodes, and the last four if finite."""
-    ends = END.size
+    """Positions and multiplicities: the head, log-spaced nodes, the last four if finite."""
+    ends = END_CORRECTION.size
     first = np.arange(1.0, head + 1.0)
-    first_many = np.ones(head)
-    first_many[-ends:] += END[::-1]
+    first_counts = np.ones(head)
+    first_counts[-ends:] += END_CORRECTION[::-1]
     if math.isinf(sketch):
-        middle, middle_many = log_nodes(head + 0.5, reach, count - head - 1)
-        return np.append(first, middle), np.append(first_many, middle_many)
+        middle, middle_counts = log_nodes(head + 0.5, reach, count - head - 1)
+        return np.append(first, middle), np.append(first_counts, middle_counts)
     last = sketch - np.arange(ends - 1.0, -1.0, -1.0)
-    middle, middle_many = log_nodes(head + 0.5, last[0] - 0.5, count - head - ends)
+    middle, middle_counts = log_nodes(head + 0.5, last[0] - 0.5, count - head - ends)
     positions = np.concatenate([first, middle, last])
-    return positions, np.concatenate([first_many, middle_many, 1.0 + END])
+    return positions, np.concatenate([first_counts, middle_counts, 1.0 + END_CORRECTION])
 
 
 def log_nodes(low: float, high: float, count: int) -> tuple[FloatArray, FloatArray]:
@@ -110,10 +111,10 @@ def log_nodes(low: float, high: float, count: int) -> tuple[FloatArray, FloatArr
 def _lump(a: float, b: float, reach: float, sketch: float) -> tuple[float, float, float]:
     """(mu, v^2, n) with the trace and the target energy of all directions in (reach, sketch].
 
-    n is their number; for infinitely many, what keeps the sum of mu^2 as well.
+    n is their number; if that is infinite, n is chosen to keep the sum of mu^2 as well.
     """
     trace, energy, squares = (
         reach ** (1.0 - s) / (s - 1.0) - power_sum_after(s, sketch) for s in (a, b, 2.0 * a)
     )
-    many = trace**2 / squares if math.isinf(sketch) else sketch + 0.5 - reach
-    return trace / many, energy / trace, many
+    number = trace**2 / squares if math.isinf(sketch) else sketch + 0.5 - reach
+    return trace / number, energy / trace, number

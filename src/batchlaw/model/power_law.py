@@ -1,4 +1,4 @@
-"""Power laws over the coordinates of the ambient space."""
+"""Power laws over the ambient coordinates."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from batchlaw._base.checks import FloatArray
 
 
 def power_law(exponent: float, first: int, last: int) -> FloatArray:
-    """i^-exponent for i = first..last, both included; coordinates count from 1.
+    """i^-exponent for i = first..last, both included; coordinates start at 1.
 
     With exponent a these are the eigenvalues lambda_i of H (paper, assumption 1.C);
     with exponent b the target energies E[lambda_i (w*_i)^2] (assumption 2).

@@ -8,7 +8,7 @@ in the upper half plane let t(z), Im t > 0, solve
 Then tr (Sigma - z)^-1 = -M/t, and the target energies mu_j v_j^2, with Approx at zero, have
 the Stieltjes transform (1/z) sum_i i^-b t / (lambda_i - t). With q = -t and z = 0 this is
 sum_i lambda_i/(lambda_i + q) = M and Approx = sum_i i^-b q/(lambda_i + q). The spectrum is
-cut into cells; contour integrals give what lies in each, and Gauss nodes stand for it.
+cut into cells; contour integrals give the moments of each, and Gauss nodes reproduce them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,13 @@ from numpy.typing import NDArray
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw.model.nodes import END, FROZEN, Nodes, power_sum_after, truncation_nodes
+from batchlaw.model.nodes import (
+    END_CORRECTION,
+    FROZEN_EIGENVALUE,
+    Nodes,
+    power_sum_after,
+    truncation_nodes,
+)
 
 ComplexArray = NDArray[np.complex128]
 
@@ -31,15 +37,15 @@ PANEL_POINTS = 16
 ARC_POINTS = 24
 CELL_NODES = 4
 LARGEST_HEAD = 128
-LARGEST_A = 6.0  # a steeper spectrum of 10^12 directions spans more digits than the cells resolve
-NEGLIGIBLE = 1e-7  # directions in a cell
+LARGEST_A = 6.0  # beyond this 10^12 directions span more digits than the cells resolve
+NEGLIGIBLE_COUNT = 1e-7  # cells with fewer directions are dropped
 
 
 def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     """The deterministic equivalent of a Gaussian sketch, in about ``count`` nodes.
 
-    Of an average over sketches it misses terms of relative size 1/M. With infinitely many
-    rows the sketch loses nothing, and this is the infinite truncation.
+    It lacks terms of relative size 1/M of the average over sketches. With infinitely many rows
+    the sketch loses nothing, and this is the infinite truncation.
     """
     if math.isinf(sketch):
         return truncation_nodes(a, b, sketch, count)
@@ -49,46 +55,46 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     ambient = _Ambient.power_law(a, b, sketch, head)
     bottom, top, q0 = _ends(ambient)
     edges, points = _cells(ambient, bottom, top, count)
-    mu, many, energy = _gauss_nodes(_cell_moments(ambient, edges), points)
+    mu, counts, energy = _gauss_nodes(_cell_moments(ambient, edges), points)
     approximation = float((ambient.weight @ (q0 / (ambient.eigenvalues + q0))).real)
-    # Cells without a noticeable mass were dropped: the others carry the exact totals.
-    many *= sketch / many.sum()
+    # Cells of negligible mass were dropped: scale the others to the exact totals.
+    counts *= sketch / counts.sum()
     energy *= (power_sum_after(b, 0) - approximation) / energy.sum()
     order = np.argsort(-mu)
-    return Nodes(mu[order], (energy / (many * mu))[order], many[order], approximation)
+    return Nodes(mu[order], (energy / (counts * mu))[order], counts[order], approximation)
 
 
 @dataclass(frozen=True, eq=False)
 class _Ambient:
-    r"""The infinite power law, as a quadrature for sums over its coordinates.
+    r"""The infinite power law as a quadrature rule for sums over its coordinates.
 
-    sum_i f(i) = sum_k many_k f(x_k), with lambda_k = x_k^-a and weight_k = many_k x_k^-b.
-    The first coordinates are themselves. The others lie on a path that turns away from the
-    real axis to arg x = pi/(2a), where lambda/(lambda - t) is smooth for every t in the
-    closed upper half plane: the sums stay accurate where t comes close to the spectrum of H,
-    which real nodes would show as poles.
+    sum_i f(i) = sum_k n_k f(x_k), with lambda_k = x_k^-a and weight_k = n_k x_k^-b.
+    The first coordinates are kept. The other nodes lie on a path that turns away from the real
+    axis to arg x = pi/(2a), where lambda/(lambda - t) is smooth for every t in the closed upper
+    half plane: the sums stay accurate as t approaches the spectrum of H, where real nodes would
+    be poles.
     """
 
     rows: float
     head: int
-    continuum: float  # the eigenvalue where single coordinates end
+    continuum: float  # the eigenvalue where individual coordinates end
     eigenvalues: ComplexArray
-    many: ComplexArray
+    counts: ComplexArray
     weight: ComplexArray
 
     @classmethod
     def power_law(cls, a: float, b: float, rows: float, head: int) -> _Ambient:
-        first_many = np.ones(head)
-        first_many[-END.size :] += END[::-1]
+        first_counts = np.ones(head)
+        first_counts[-END_CORRECTION.size :] += END_CORRECTION[::-1]
         start, turn = head + 0.5, 0.5 * math.pi / a
-        # As far as eigenvalues of 1e-5 times the smallest |t|, which is about rows^-a.
+        # Up to eigenvalues of 1e-5 times the smallest |t|, which is about rows^-a.
         length = math.log(max(1e5 ** (1.0 / a) * 1.3 * rows / start, 10.0))
         leg = 1j * turn * np.append(0.0, 4.0 ** np.arange(-6.0, 1.0))
         line = 1j * turn + np.linspace(0.0, length, 1 + math.ceil(0.5 * length / turn))
         y, dy = _panels(np.append(leg, line[1:]))
         path = start * np.exp(y)
         x = np.append(np.arange(1.0, head + 1.0), path)
-        many = np.append(first_many, path * dy)
+        counts = np.append(first_counts, path * dy)
         # Beyond the path, two nodes with the first two moments of lambda and of the energy.
         end = start * np.exp(line[-1])
         trace, squares, energy, moment = (
@@ -99,17 +105,17 @@ class _Ambient:
             head,
             start**-a,
             np.append(x**-a, [squares / trace, moment / energy]),
-            np.append(many, [trace**2 / squares, 0.0]),
-            np.append(many * x**-b, [0.0, energy]),
+            np.append(counts, [trace**2 / squares, 0.0]),
+            np.append(counts * x**-b, [0.0, energy]),
         )
 
     def preimage(self, t: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
         """z(t) and its derivative 1 - (1/M) sum_i lambda_i^2 / (lambda_i - t)^2."""
         ratio = self.eigenvalues / (self.eigenvalues - t[..., None])
-        # Not "@": BLAS threads that wait for each other cost more than these sums.
-        mean = np.einsum("...k,k->...", ratio, self.many) / self.rows
+        # Not "@": synchronising BLAS threads costs more than these small sums.
+        mean = np.einsum("...k,k->...", ratio, self.counts) / self.rows
         ratio *= ratio
-        return t * (1.0 - mean), 1.0 - np.einsum("...k,k->...", ratio, self.many) / self.rows
+        return t * (1.0 - mean), 1.0 - np.einsum("...k,k->...", ratio, self.counts) / self.rows
 
     def real_preimage(self, t: float) -> tuple[float, float]:
         z, slope = self.preimage(np.array([t + 0.0j]))
@@ -118,7 +124,7 @@ class _Ambient:
     def transforms(self, t: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
         """sum_i lambda_i/(lambda_i - t) and sum_i i^-b t/(lambda_i - t)."""
         inverse = 1.0 / (self.eigenvalues - t[..., None])
-        counts = np.einsum("...k,k->...", inverse, self.eigenvalues * self.many)
+        counts = np.einsum("...k,k->...", inverse, self.eigenvalues * self.counts)
         return counts, t * np.einsum("...k,k->...", inverse, self.weight)
 
 
@@ -143,10 +149,10 @@ def _ends(ambient: _Ambient) -> tuple[float, float, float]:
 
 
 def _crossing(function: Callable[[float], float], start: float) -> float:
-    """Where a function goes from negative to positive, by bisection in the logarithm.
+    """The point where a function turns from negative to positive, by bisection in the logarithm.
 
-    SciPy's ``brentq`` needs a quarter of the evaluations, 2 ms less of 80 for a problem; but
-    loading it takes 0.2 s of a command's 1.2, and last digits of exported plans move.
+    SciPy's ``brentq`` needs a quarter of the evaluations, which saves 2 of 80 ms per problem;
+    but importing it takes 0.2 of a command's 1.2 s, and last digits of exported plans change.
     """
     low = high = start
     while function(low) > 0.0:
@@ -162,19 +168,20 @@ def _crossing(function: Callable[[float], float], start: float) -> float:
 def _cells(
     ambient: _Ambient, bottom: float, top: float, count: int
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Cell boundaries, ascending, and how many nodes each cell gets.
+    """Cell boundaries in increasing order, and the number of nodes of each cell.
 
-    The leading eigenvalues of a large sketch are narrow bumps; each has its own cell, cut in
-    the gaps. Below, cells are equally wide in log x, but narrow where the bumps end.
+    The leading eigenvalues of a large sketch are narrow bumps, each in its own cell, with
+    boundaries in the gaps. Below them cells have equal width in log x, but start narrow where
+    the bumps end.
     """
     gaps = _gaps(ambient)
-    # A bump's width is 1/sqrt(M) of its place: n nodes leave an error of its 2n-th power.
+    # A bump's relative width is 1/sqrt(M), and n nodes leave an error of its 2n-th power.
     bump_nodes = 4 if ambient.rows < 1e3 else 2 if ambient.rows < 1e10 else 1
     bump_nodes = max(min(bump_nodes, count // max(2 * gaps.size, 1)), 1)
     cells = max((count - bump_nodes * gaps.size) // CELL_NODES, 2)
     upper = np.append(gaps[::-1], top)
-    floor = max(bottom, FROZEN)
-    frozen = cells // 6 if bottom < FROZEN else 0
+    floor = max(bottom, FROZEN_EIGENVALUE)
+    frozen = cells // 6 if bottom < FROZEN_EIGENVALUE else 0
     length = math.log(upper[0] / floor)
     steps = np.ones(cells - frozen)
     if gaps.size > 1:
@@ -186,9 +193,9 @@ def _cells(
 
 
 def _gaps(ambient: _Ambient) -> FloatArray:
-    """A point in each gap between the leading bumps of the spectrum, from the top.
+    """A point in each gap between the leading bumps of the spectrum, largest first.
 
-    A gap is where dz/dt > 0 between two eigenvalues of H; its point has the largest slope.
+    In a gap dz/dt > 0 between two eigenvalues of H; the point with the largest slope is taken.
     """
     lam = np.append(ambient.eigenvalues[: ambient.head].real, ambient.continuum)
     mix = np.linspace(0.0, 1.0, 18)[1:-1]
@@ -215,7 +222,7 @@ def _cell_moments(ambient: _Ambient, edges: FloatArray) -> _Moments:
 
     The arc is a half ellipse in log z. For the counts -M/t is replaced by
     (1/z) sum_i lambda_i/(lambda_i - t): the difference -M/z is real on the real axis, and
-    without it no digits are lost where a cell holds one of 10^12 directions.
+    without it a cell that holds one of 10^12 directions loses no digits.
     """
     low, high = edges[:-1, None], edges[1:, None]
     u, w = np.polynomial.legendre.leggauss(ARC_POINTS)
@@ -236,8 +243,8 @@ def _cell_moments(ambient: _Ambient, edges: FloatArray) -> _Moments:
 def _solve_arcs(ambient: _Ambient, z: ComplexArray) -> ComplexArray:
     """t(z) on all arcs at once, from the middle of each to its two ends.
 
-    There is one solution with Im t > 0. A damped fixed point finds it far from the real
-    axis; from there Newton's method follows it, each point starting from its neighbour's t/z.
+    Exactly one solution has Im t > 0. A damped fixed-point iteration finds it far from the real
+    axis; Newton's method follows it from there, starting each point from its neighbour's t/z.
     """
     t = np.empty_like(z)
     middle = z.shape[1] // 2
@@ -257,7 +264,7 @@ def _newton(ambient: _Ambient, z: ComplexArray, t: ComplexArray) -> ComplexArray
     for _ in range(100):
         value, slope = ambient.preimage(t)
         step = (value - z) / slope
-        # At most half of the way to the real axis.
+        # At most half the way to the real axis.
         step /= np.maximum(2.0 * step.imag / t.imag, 1.0)
         t = t - step
         if (np.abs(step) <= 1e-13 * np.abs(t)).all():
@@ -268,20 +275,20 @@ def _newton(ambient: _Ambient, z: ComplexArray, t: ComplexArray) -> ComplexArray
 def _gauss_nodes(
     cells: _Moments, points: NDArray[np.int64]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Eigenvalues, counts and target energies of the nodes that have each cell's moments."""
+    """Eigenvalues, counts and target energies of nodes that reproduce each cell's moments."""
     rows = []
-    for k in np.flatnonzero(cells.count[:, 0] > NEGLIGIBLE):
+    for k in np.flatnonzero(cells.count[:, 0] > NEGLIGIBLE_COUNT):
         nodes = _cell_rule(cells.count[k], cells.energy[k], int(points[k]))
         nodes[0] = cells.middle[k] + cells.half[k] * nodes[0]
         rows.append(nodes)
-    mu, many, energy = np.concatenate(rows, axis=1)
-    return mu, many, energy
+    mu, counts, energy = np.concatenate(rows, axis=1)
+    return mu, counts, energy
 
 
 def _cell_rule(count: FloatArray, energy: FloatArray, points: int) -> FloatArray:
     """Gauss rule of the counts on [-1, 1], and energies on the same nodes: (3, n) array.
 
-    Fewer nodes where the moments do not carry ``points`` of them.
+    Fewer than ``points`` nodes if the moments do not determine that many.
     """
     for n in range(points, 1, -1):
         hankel = count[np.add.outer(np.arange(n + 1), np.arange(n + 1))]

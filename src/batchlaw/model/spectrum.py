@@ -14,12 +14,12 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError, Unstable
 from batchlaw.model.nodes import power_sum_after, truncation_nodes
 
-# Where no scale is known, gamma tr(Sigma): about half of what is stable with single samples.
+# gamma tr(Sigma) if no scale is given: about half of what is stable with single samples.
 USUAL_STEP = 0.5
-# Exponents of an unknown power law that a plan is safe for, and how many of them are tried.
+# Range of exponents of an unknown power law, and the number of points that represent a range.
 EXPONENTS = (1.2, 3.0)
-GRID = 9
-# Nodes that stand for the infinitely many directions of a power law.
+RANGE_POINTS = 9
+# Nodes that represent the infinitely many directions of a power law.
 NODES = 200
 
 
@@ -27,8 +27,8 @@ NODES = 200
 class Directions:
     """One spectrum: eigenvalues mu_j, and the weight n_j with which each counts.
 
-    The weight is how many directions share the eigenvalue, or more generally what their
-    gradient noise is over mu_j.
+    The weight is the number of directions that share the eigenvalue or, more generally, their
+    total gradient noise divided by mu_j.
     """
 
     eigenvalues: FloatArray
@@ -37,18 +37,18 @@ class Directions:
 
 @runtime_checkable
 class Spectrum(Protocol):
-    """What ``bl.influence`` and ``bl.plan`` accept beside plain eigenvalues.
+    """What ``bl.influence`` and ``bl.plan`` accept besides plain eigenvalues.
 
     ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` and ``ModelSpectrum`` are spectra.
     """
 
     def directions(self, peak: float) -> Sequence[Directions]:
-        """One spectrum, or the K spectra that are thought possible, for rates of this peak."""
+        """One spectrum, or the K spectra considered possible, for rates with this peak."""
         ...
 
 
 def check_spectrum(spectrum: Any) -> Spectrum:
-    """A spectrum, or one line that says what would be one."""
+    """Check that the argument is a spectrum, not an array."""
     if isinstance(spectrum, Spectrum):
         return spectrum
     shape = np.shape(spectrum)
@@ -57,7 +57,7 @@ def check_spectrum(spectrum: Any) -> Spectrum:
         "spectrum",
         "must be a Problem, a PowerLaw, an EstimatedSpectrum or a ModelSpectrum",
         what,
-        "eigenvalues become one by Problem.from_spectrum",
+        "turn eigenvalues into one with Problem.from_spectrum",
     )
 
 
@@ -68,9 +68,9 @@ class PowerLaw:
     Attributes
     ----------
     exponent
-        a of the eigenvalues i^-a, above 1; or (low, high), every a between which is possible.
+        a of the eigenvalues i^-a, above 1; or (low, high) if any a in between is possible.
     scale
-        tr(Sigma) in the units of the rates; None takes 1/2 over the peak rate.
+        tr(Sigma) in the units of the rates; None means 1/2 over the peak rate.
     """
 
     exponent: float | tuple[float, float] = EXPONENTS
@@ -92,14 +92,14 @@ class PowerLaw:
         return float(exponents[0]), float(exponents[-1])
 
     def exponents(self) -> FloatArray:
-        """The exponents that stand for the range."""
+        """The exponents that represent the range."""
         low, high = self.range
-        return np.linspace(low, high, GRID) if np.ndim(self.exponent) else np.array([low])
+        return np.linspace(low, high, RANGE_POINTS) if np.ndim(self.exponent) else np.array([low])
 
     def trace(self, peak: float) -> float:
-        """The scale, for rates of this peak; ``Unstable`` where they diverge for every exponent."""
+        """The scale for rates with this peak; ``Unstable`` if they diverge for every exponent."""
         scale = USUAL_STEP / peak if self.scale is None else self.scale
-        # The largest of eigenvalues i^-a with this trace, the zeta function bounded from above.
+        # Lower bound on the largest eigenvalue: trace / zeta(a), with zeta(a) <= 1 + 1/(a - 1).
         top = scale / (1.0 + 1.0 / (self.range[0] - 1.0))
         if peak * top >= 2.0:
             raise Unstable(
@@ -111,7 +111,7 @@ class PowerLaw:
         return scale
 
     def directions(self, peak: float) -> Sequence[Directions]:
-        """Eigenvalues i^-a with the trace, on nodes, for each of ``exponents``."""
+        """Eigenvalues proportional to i^-a with this trace, as nodes, for each of ``exponents``."""
         scale = self.trace(peak)
         spectra = []
         for a in self.exponents().tolist():
