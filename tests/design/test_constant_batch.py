@@ -182,23 +182,6 @@ def test_the_command_prints_what_the_functions_find(capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--samples 3", "samples must be a whole number of at least 10, got 3"),
-        ("--gamma 3", "peak rate 3 is unstable"),
-        ("--share 0", "share must be above 0.0, got 0.0"),
-        ("--plot x.svg", "plot must end in .png or .pdf, got 'x.svg'"),
-        ("--problem none.csv", "--problem must be one of"),
-    ],
-)
-def test_bad_options_of_the_command_are_one_line(options, message, capsys):
-    assert main(["static-batch", *options.split()]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("call", "field"),
     [
         (lambda: by_law(2.0, 1.5, 0, 0.05), "sketch"),

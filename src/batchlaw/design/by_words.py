@@ -1,6 +1,6 @@
-"""A case from words: plain values by name, as options, files and pages hold them.
+"""A case from words: plain values by name, as options, files and pages give them.
 
-What would change nothing is refused, and every other word is used once.
+A word that would have no effect is refused.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def word(words: Words, name: str) -> Any:
 
 
 def problem_by_words(words: Words) -> Problem:
-    """The problem that words ask for."""
+    """The problem that the words describe."""
     kind = word(words, "problem")
     if kind in PROBLEMS:
         unused = ("d", "seed") if kind in KINDS else ()
@@ -61,7 +61,7 @@ def problem_by_words(words: Words) -> Problem:
 def _named_problem(
     kind: str, seed: int, d: int, m: float, a: float, b: float, sigma: float, prior: bool
 ) -> Problem:
-    """Cases of a sweep share their problem, and making one costs more than most solutions."""
+    """Cached, because the cases of a sweep share it and drawing costs more than most solutions."""
     if kind in KINDS:
         rows = math.inf if float(m) == math.inf else checks.count("sketch", m)
         problem = Problem.power_law_nodes(a, b, rows, kind=kind, sigma=sigma)
@@ -81,12 +81,12 @@ def _from_file(path: Path, sigma: float) -> Problem:
 
 
 def problem_seed(words: Words) -> int | None:
-    """The seed of the draws, where there are any."""
+    """The seed of the draws, or None for a problem without draws."""
     return int(word(words, "seed")) if word(words, "problem") in DRAWN else None
 
 
 def file_of(name: str, value: str, known: tuple[str, ...]) -> Path:
-    """A file that stands in for a known name; a word that is neither is answered with them."""
+    """A file given in place of a known name; the refusal of anything else lists the names."""
     path = Path(value)
     if not path.suffix and not os.path.exists(value):
         raise InputError(name, f"must be one of {', '.join(known)} or a CSV file", repr(value))
@@ -94,7 +94,7 @@ def file_of(name: str, value: str, known: tuple[str, ...]) -> Path:
 
 
 def rates_by_words(words: Words) -> FloatArray:
-    """The rates that words ask for."""
+    """The rates that the words describe."""
     name = word(words, "rates")
     parameters = {key: words.get(key) for key in RATE_PARAMETERS}
     if name in RATE_SCHEDULES:
@@ -104,7 +104,7 @@ def rates_by_words(words: Words) -> FloatArray:
 
 
 def budget_by_words(words: Words, steps: int) -> int:
-    """The samples that so many updates may spend."""
+    """The budget in samples for this number of updates."""
     if words.get("budget") is not None:
         refuse_unused(words, ("mean_batch",), f"a {arg('budget')}")
         return int(words["budget"])
@@ -114,7 +114,7 @@ def budget_by_words(words: Words, steps: int) -> int:
 def batches_by_words(
     words: Words, influence: FloatArray, max_batch: int | None, default: str
 ) -> dict[str, FloatArray]:
-    """Every schedule by name, in the order asked for."""
+    """Every schedule by name, in the order of the words."""
     names = (words.get("batches") or default).split(",")
     if "" in names:
         raise InputError("batches", "must be names separated by commas", repr(words.get("batches")))
@@ -134,7 +134,7 @@ def batches_by_words(
 
 
 def is_simulated(words: Words, procedure: Procedure) -> bool:
-    """Whether Monte Carlo is asked for, or all that there is."""
+    """Whether Monte Carlo is asked for, or the only solver of the procedure."""
     solver = words.get("solver") or (EXACT if procedure.solvable else SIMULATED)
     if checks.choice("solver", solver, SOLVERS) == SIMULATED:
         return True
@@ -145,7 +145,7 @@ def is_simulated(words: Words, procedure: Procedure) -> bool:
 
 
 def case_by_words(words: Words, *, batches: str = "oracle,constant") -> Case:
-    """The case that words ask for; ``batches`` are the schedules where none are named."""
+    """The case that the words describe; ``batches`` names the schedules where the words do not."""
     procedure, rule = procedure_by_words(words), rule_by_words(words)
     procedure.check_rule(rule)
     if is_simulated(words, procedure):

@@ -1,6 +1,6 @@
 """Case: a whole setting, from the problem to its risk.
 
-The five steps problem, rates, influence, batches and risk are taken here and nowhere else.
+The only place that goes through all five steps: problem, rates, influence, batches, risk.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from batchlaw.risk.procedures import OnePass, Procedure
 from batchlaw.risk.result import Risk
 from batchlaw.schedule.update_rule import PLAIN, UpdateRule
 
-# Monte Carlo where nothing is said: repetitions, and the seed of their data.
+# Monte Carlo by default: repetitions, and the seed of their data.
 REPETITIONS, SEED = 100, 0
 
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A problem, rates, batches and what is run with them.
+    """A problem, rates, batches and the procedure that is run with them.
 
     Attributes
     ----------
     problem
-        What is learned.
+        Spectrum, target and noise.
     rates : (T,) array
         Step sizes.
     batches
-        Batch sizes of one schedule, of several, or of several by name, as every solver takes
-        them; empty where the procedure has none.
+        Batch sizes of one schedule, of several, or of several by name, as for every solver;
+        empty where the procedure has none.
     procedure
         One pass by default (``batchlaw.risk.procedures``).
     rule
@@ -70,14 +70,14 @@ class Case:
         return influence(self.problem, self.gamma, rule=self.rule)
 
     def with_batches(self, batches: Batches) -> Case:
-        """The same with other batches; what was computed for the rates is kept."""
+        """The same case with other batches; an influence already computed is kept."""
         other = replace(self, batches=batches)
         if "influence" in self.__dict__:
             other.__dict__["influence"] = self.influence
         return other
 
     def schedules(self) -> dict[str, Any]:
-        """The batches by name; "full batch" where the procedure takes every sample."""
+        """The batches by name; "full batch" where every update uses every sample."""
         if not self.procedure.summary:
             return {"full batch": np.zeros(0)}
         if isinstance(self.batches, Mapping):
@@ -86,7 +86,7 @@ class Case:
         return {f"schedule {row}": batches for row, batches in enumerate(sizes)}
 
     def risk(self, *, trajectory: bool = False) -> Risk:
-        """The risk without Monte Carlo; before and after every update with ``trajectory``."""
+        """The risk without Monte Carlo; with ``trajectory``, before and after every update."""
         if trajectory and not self.procedure.traceable:
             raise InputError("trajectory", f"has no use with procedure {self.procedure.name}")
         return self.procedure.expected(
@@ -108,9 +108,9 @@ class Case:
         )
 
     def solve(self) -> Risk:
-        """The risk without Monte Carlo where there is such a way, else simulated."""
+        """The risk without Monte Carlo where the procedure has a solver, else simulated."""
         return self.risk() if self.procedure.solvable else self.simulate()
 
     def summaries(self) -> dict[str, FloatArray]:
-        """B_eff of every schedule for one pass, rho_eff where data are reused."""
+        """B_eff of every schedule for one pass, rho_eff where a dataset is reused."""
         return self.procedure.summaries(self.influence, self.batches)

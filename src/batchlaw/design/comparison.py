@@ -1,4 +1,4 @@
-"""Schedules that people use, at an equal budget, beside the oracle."""
+"""Schedules used in practice against the oracle, at an equal budget."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.result import Risk
 from batchlaw.schedule.update_rule import check_stable
 
-# Batch doubling: this many stages, each with half the rate and twice the batch.
-STAGES = 4
+# Each stage of batch doubling has half the rate and twice the batch of the one before.
+DOUBLING_STAGES = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One schedule of the comparison; its own rates, because doubling changes them."""
+    """One schedule of the comparison, with its rates, which batch doubling changes."""
 
     name: str
     rates: FloatArray
@@ -34,18 +34,26 @@ class Compared:
 
 
 def noise_scales(problem: Problem, rates: ArrayLike) -> FloatArray:
-    """B_noise before every step: the trace of a sample gradient's covariance over |mean|^2.
+    """B_noise before every step: trace of the sample gradients' covariance over ``|mean|^2``.
 
     For Gaussian features at the mean iterate, with error m: the covariance of z (z.m - r) is
     Sigma (m.Sigma m + s2) + Sigma m m^T Sigma, and the mean is Sigma m.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    rates : (T,) array
+        Step sizes gamma_t.
     """
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
-    mu, many = problem.eigenvalues, problem.multiplicity
+    mu, multiplicity = problem.eigenvalues, problem.multiplicity
     square = problem.target_energy.copy()
     scale = np.empty(gamma.size)
     for t, g in enumerate(gamma):
-        mean = float((many * mu**2) @ square)
-        noise = problem.trace * (float((many * mu) @ square) + problem.noise_variance) + mean
+        mean = float((multiplicity * mu**2) @ square)
+        residual = float((multiplicity * mu) @ square) + problem.noise_variance
+        noise = problem.trace * residual + mean
         scale[t] = noise / mean if mean > 0.0 else np.inf
         square *= (1.0 - g * mu) ** 2
     return scale
@@ -60,11 +68,22 @@ def compare(
     (B_t ~ t), ``batch doubling`` (four stages; the rate is halved and the batch doubled at
     each), ``late-large`` (batches eight times as large in the last quarter) and ``noise
     scale`` (B_t ~ gradient noise scale of the mean iterate).
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    rates : (T,) array
+        Step sizes gamma_t.
+    budget
+        Sum of the batch sizes of each schedule.
+    max_batch
+        Largest batch allowed.
     """
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
     T = gamma.size
     t = np.arange(1, T + 1, dtype=np.float64)
-    stage = np.minimum((t - 1) * STAGES // T, STAGES - 1)
+    stage = np.minimum((t - 1) * DOUBLING_STAGES // T, DOUBLING_STAGES - 1)
     warm = np.minimum(np.maximum.accumulate(gamma) / gamma.max(), 1.0)
     noise = noise_scales(problem, gamma)
     finite = np.isfinite(noise)
@@ -77,9 +96,9 @@ def compare(
     }
     kappa = influence(problem, gamma)
     rows = [_scored("oracle", problem, gamma, allocate(kappa, budget, max_batch=max_batch))]
-    for name, (own, weights) in shapes.items():
+    for name, (schedule_rates, weights) in shapes.items():
         batches = allocate(weights**2, budget, max_batch=max_batch)
-        rows.append(_scored(name, problem, own, batches))
+        rows.append(_scored(name, problem, schedule_rates, batches))
     return rows
 
 

@@ -1,8 +1,8 @@
 """One batch size for the whole run: which is best, and where more samples stop helping.
 
-The static case of the one-pass theorem, B_t = B and T = N/B. Every question is asked of a
-model, a function (updates, batch) -> ``Parts``: ``by_law`` is the theorem's display, ``exact``
-the exact risk. Excess means E R_M - sigma^2, the approximation included, as in the theorem.
+The static case of the one-pass theorem, B_t = B and T = N/B. Each function takes a model,
+(updates, batch) -> ``Parts``: ``by_law`` is the theorem's display, ``exact`` the exact risk.
+Excess means E R_M - sigma^2, the approximation included, as in the theorem.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.design.comparison import noise_scales
-from batchlaw.design.run_length import FEWEST, Shape
+from batchlaw.design.run_length import MIN_STEPS, Shape
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.schedule.rates import wsd
 
 SMALLEST_SHARE = 1e-9
 LARGEST_BATCH = 1e9
-# A search over horizons stops where its bracket is this narrow; the valley is flat there.
-NARROW = 1.002
+# A search over horizons stops at this ratio of its ends: the excess is flat at its minimum.
+BRACKET_RATIO = 1.002
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ Model = Callable[[int, float], Parts]
 
 @dataclass(frozen=True)
 class BatchChoice:
-    """A horizon T with its batch size N/T, not rounded, and what it costs."""
+    """A horizon T with its batch size N/T, not rounded, and the parts of its excess."""
 
     steps: int
     batch: float
@@ -87,7 +87,20 @@ def by_law(
 ) -> Model:
     """The theorem's display as a model, with constants that may have been measured.
 
-    ``Law.constants`` has ``bias`` and ``variance``; the approximation's is 1.
+    ``Law.constants`` measures ``bias`` and ``variance``; the approximation's constant is 1.
+
+    Parameters
+    ----------
+    a, b
+        Exponents: eigenvalues fall as i^-a, the target's energy as i^-b.
+    sketch
+        Rows M of the sketch.
+    peak
+        Highest rate gamma.
+    bias
+        Constant of the bias.
+    variance
+        Constant of the variance.
     """
     a, b = checks.real("a", a, above=1.0), checks.real("b", b, above=1.0)
     gamma = checks.real("peak", peak, above=0.0)
@@ -108,7 +121,17 @@ def by_law(
 
 
 def exact(problem: Problem, peak: float, *, shape: Shape = wsd) -> Model:
-    """The exact one-pass risk as a model; ``shape`` makes the rates of a horizon."""
+    """The exact one-pass risk as a model.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    peak
+        Highest rate gamma.
+    shape
+        Rate schedule: a function of (steps, peak).
+    """
     peak = checks.real("peak", peak, above=0.0)
 
     def parts(steps: int, batch: float) -> Parts:
@@ -119,7 +142,7 @@ def exact(problem: Problem, peak: float, *, shape: Shape = wsd) -> Model:
 
 
 def horizon_exponent(a: float, b: float) -> float:
-    """The e of T* ~ N^e, up to logarithms and before M saturates: min(1, a/b).
+    """The exponent e of the best horizon, T ~ N^e, up to logarithms and for M large: min(1, a/b).
 
     The bias falls like T^(-(b-1)/a) and the variance rises like T^(1/a)/N; they meet at
     T^(b/a) ~ N. For b < a that lies beyond N: single samples are best.
@@ -130,20 +153,39 @@ def horizon_exponent(a: float, b: float) -> float:
 def best_batch(model: Model, samples: int, *, points: int = 25) -> BatchChoice:
     """The horizon T, and so the batch N/T, with the smallest excess for N samples.
 
-    The best of ``points`` horizons from 10 to N, then golden section to 0.2 per cent in T.
+    The best horizon on a grid, then golden section to 0.2 per cent in T.
+
+    Parameters
+    ----------
+    model
+        ``exact(...)`` or ``by_law(...)``.
+    samples
+        Samples N that every run spends.
+    points
+        Horizons on the grid, from 10 to N.
     """
-    N = checks.count("samples", samples, minimum=FEWEST)
+    N = checks.count("samples", samples, minimum=MIN_STEPS)
     excess = _excess_at(model, N)
     grid = _horizons(N, points)
-    at = int(np.argmin([excess(int(steps)) for steps in grid]))
-    low, high = int(grid[max(at - 1, 0)]), int(grid[min(at + 1, grid.size - 1)])
-    steps = min(int(grid[at]), _valley(excess, low, high), key=excess)
+    best = int(np.argmin([excess(int(steps)) for steps in grid]))
+    low, high = int(grid[max(best - 1, 0)]), int(grid[min(best + 1, grid.size - 1)])
+    steps = min(int(grid[best]), _golden_section(excess, low, high), key=excess)
     return BatchChoice(steps, N / steps, model(steps, N / steps))
 
 
 def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
-    """The excess of ``points`` horizons from 10 to N, largest batch first, and the best one."""
-    N = checks.count("samples", samples, minimum=FEWEST)
+    """The excess against the batch size N/T, largest batch first, and its minimum.
+
+    Parameters
+    ----------
+    model
+        ``exact(...)`` or ``by_law(...)``.
+    samples
+        Samples N that every run spends.
+    points
+        Horizons T on the grid, from 10 to N.
+    """
+    N = checks.count("samples", samples, minimum=MIN_STEPS)
     excess = _excess_at(model, N)
     grid = _horizons(N, points)
     values = np.array([excess(int(steps)) for steps in grid])
@@ -153,54 +195,77 @@ def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
 def largest_harmless_batch(
     model: Model, samples: int, *, share: float = 0.1, best: BatchChoice | None = None
 ) -> BatchChoice:
-    """The shortest run on N samples whose excess is within ``share`` of the best one's.
+    """The largest batch, and so the shortest run, whose excess is within ``share`` of the best.
 
-    More parallel than ``best`` (found if not given) at a price that is agreed on. Below the best
-    horizon the excess falls with T, so that bisection finds it.
+    Below the best horizon the excess falls with T, so bisection finds it.
+
+    Parameters
+    ----------
+    model
+        ``exact(...)`` or ``by_law(...)``.
+    samples
+        Samples N that every run spends.
+    share
+        Relative increase of the excess that is accepted.
+    best
+        Result of ``best_batch``, computed if not given.
     """
-    N = checks.count("samples", samples, minimum=FEWEST)
+    N = checks.count("samples", samples, minimum=MIN_STEPS)
     share = checks.real("share", share, above=0.0)
     best = best_batch(model, N) if best is None else best
     excess, allowed = _excess_at(model, N), (1.0 + share) * best.parts.excess
-    low, high = FEWEST - 1, best.steps
-    # By hand, because T is a whole number; SciPy's bisection is for real ones.
-    while high - low > 1 and high > low * NARROW:
+    low, high = MIN_STEPS - 1, best.steps
+    # By hand, because T is a whole number; SciPy's bisection is for real numbers.
+    while high - low > 1 and high > low * BRACKET_RATIO:
         middle = max(math.isqrt(low * high), low + 1)
         low, high = (low, middle) if excess(middle) <= allowed else (middle, high)
     return BatchChoice(high, N / high, model(high, N / high))
 
 
 def saturation_batch(model: Model, steps: int, *, share: float = 0.1) -> float:
-    """The batch from which a run of T updates gains little: variance = share of the rest.
+    """The batch beyond which a run of T updates gains little from more samples.
 
     The smallest B (a real number, at least 1) at which the variance is at most ``share`` times
-    approximation + bias, to 1e-12; infinite past 10^9, where there is nothing left to compare
-    with. Neither of these depends on B, and the variance falls with it.
+    approximation + bias, to 1e-12; infinite past 10^9. Approximation and bias do not depend on
+    B, and the variance falls with it.
+
+    Parameters
+    ----------
+    model
+        ``exact(...)`` or ``by_law(...)``.
+    steps
+        Updates T.
+    share
+        Variance over approximation + bias at which the run counts as saturated.
     """
     from scipy.optimize import brentq
 
     share = checks.real("share", share, at_least=SMALLEST_SHARE)
-    T = checks.count("steps", steps, minimum=FEWEST)
+    T = checks.count("steps", steps, minimum=MIN_STEPS)
 
-    def over(batch: float) -> float:
+    def variance_over_allowed(batch: float) -> float:
         parts = model(T, batch)
-        rest = share * (parts.approximation + parts.bias)
-        return parts.variance / rest if rest > 0.0 else math.inf
+        allowed = share * (parts.approximation + parts.bias)
+        return parts.variance / allowed if allowed > 0.0 else math.inf
 
-    if over(1.0) <= 1.0:
+    if variance_over_allowed(1.0) <= 1.0:
         return 1.0
-    if over(LARGEST_BATCH) > 1.0:
+    if variance_over_allowed(LARGEST_BATCH) > 1.0:
         return math.inf
-    # In logarithms the variance is nearly a straight line: a few runs of the model suffice.
-    ends = 0.0, math.log(LARGEST_BATCH)
-    return math.exp(brentq(lambda y: math.log(over(math.exp(y))), *ends, xtol=1e-12))
+
+    # In logarithms the variance is nearly a straight line: a few evaluations suffice.
+    def log_ratio(log_batch: float) -> float:
+        return math.log(variance_over_allowed(math.exp(log_batch)))
+
+    return math.exp(brentq(log_ratio, 0.0, math.log(LARGEST_BATCH), xtol=1e-12))
 
 
 def noise_scale(problem: Problem, rates: ArrayLike) -> NoiseScale:
     """``noise_scales`` before the last step, and its mean weighted by the rates.
 
-    What practice calls the critical batch size. It is a property of one step and of the
-    spectrum's trace; ``saturation_batch`` is one of the whole run. docs/laws.md compares them.
+    Known in practice as the critical batch size. It is a property of one step and of the
+    spectrum's trace; ``saturation_batch`` is a property of the whole run. docs/laws.md compares
+    them.
     """
     scale = noise_scales(problem, rates)
     return NoiseScale(float(scale[-1]), float(np.average(scale, weights=np.asarray(rates))))
@@ -209,7 +274,23 @@ def noise_scale(problem: Problem, rates: ArrayLike) -> NoiseScale:
 def saturation(
     problem: Problem, law: Model, steps: int, peak: float, *, share: float = 0.1, shape: Shape = wsd
 ) -> Saturation:
-    """``saturation_batch`` of the exact risk and of a law, beside the noise scale."""
+    """``saturation_batch`` of the exact risk and of a law, with the noise scale.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    law
+        ``by_law(...)`` of the same exponents.
+    steps
+        Updates T.
+    peak
+        Highest rate gamma.
+    share
+        Variance over approximation + bias at which the run counts as saturated.
+    shape
+        Rate schedule: a function of (steps, peak).
+    """
     return Saturation(
         steps,
         saturation_batch(exact(problem, peak, shape=shape), steps, share=share),
@@ -220,28 +301,28 @@ def saturation(
 
 def _horizons(samples: int, points: int) -> IntArray:
     points = checks.count("points", points, minimum=2)
-    return np.unique(np.geomspace(FEWEST, samples, points).round().astype(np.int64))
+    return np.unique(np.geomspace(MIN_STEPS, samples, points).round().astype(np.int64))
 
 
 def _excess_at(model: Model, samples: int) -> Callable[[int], float]:
-    seen: dict[int, float] = {}
+    cache: dict[int, float] = {}
 
     def excess(steps: int) -> float:
-        if steps not in seen:
-            seen[steps] = model(steps, samples / steps).excess
-        return seen[steps]
+        if steps not in cache:
+            cache[steps] = model(steps, samples / steps).excess
+        return cache[steps]
 
     return excess
 
 
-def _valley(excess: Callable[[int], float], low: int, high: int) -> int:
+def _golden_section(excess: Callable[[int], float], low: int, high: int) -> int:
     """Golden section over whole numbers, in their logarithm.
 
-    Not ``scipy.optimize.minimize_scalar``, which is for real numbers: a rounded T would be
-    asked for again and again, and the last steps are a choice among neighbours.
+    Not ``scipy.optimize.minimize_scalar``, which is for real numbers: it would evaluate the
+    same rounded T many times, and the last choice is among neighbours.
     """
     ratio = (math.sqrt(5.0) - 1.0) / 2.0
-    while high - low > 2 and high > low * NARROW:
+    while high - low > 2 and high > low * BRACKET_RATIO:
         left = round(low**ratio * high ** (1.0 - ratio))
         right = max(round(low ** (1.0 - ratio) * high**ratio), left + 1)
         low, high = (low, right) if excess(left) <= excess(right) else (left, high)

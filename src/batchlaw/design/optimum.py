@@ -31,7 +31,7 @@ CERTIFIED_RESIDUAL = 1e-9
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
-    """An optimal batch schedule and what is proven of it; goes wherever batches go.
+    """An optimal batch schedule and what is proven about it; usable wherever batches are.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class Optimum:
         The objective at ``batches``: exact variance (one pass), or expected fluctuation
         (multi-pass).
     kkt_residual
-        At the continuous optimum: how much more, relatively, the next sample is worth at
-        some step below its maximum than at some step above its minimum. Zero at the optimum.
+        Of the continuous optimum: the largest relative excess of what one more sample is worth
+        at a step below its maximum over a step above its minimum. Zero at the optimum.
     lower_bound
-        What no schedule within the bounds beats, whole or real: the continuous optimum's
-        objective less its duality gap.
+        No schedule within the bounds has a smaller objective, whole or real: the continuous
+        optimum's objective minus its duality gap.
     rounds
-        Evaluations of the objective's gradient that the continuous optimum took.
+        Gradient evaluations needed for the continuous optimum.
     certificate
-        In words, what was proven and what was not.
+        What was proven and what was not, in words.
     """
 
     batches: NDArray[Any]
@@ -61,8 +61,10 @@ class Optimum:
 
     @property
     def gap(self) -> float:
-        """Relative distance to ``lower_bound``: no schedule is better by more. Infinite where
-        the certificate proves no bound."""
+        """Relative distance to ``lower_bound``: no schedule is better by more than this.
+
+        Infinite where the certificate proves no bound.
+        """
         if self.variance == 0.0:
             return 0.0
         return self.variance / self.lower_bound - 1.0 if self.lower_bound > 0.0 else math.inf
@@ -98,29 +100,32 @@ def optimal_batches(
 ) -> Optimum:
     r"""Share ``budget`` samples among the updates so that the exact variance is smallest.
 
-    Influence is the first order of the variance in 1/B_t; this takes all of it. With x_t
+    Influence is the variance to first order in 1/B_t; this takes all orders. With x_t
     = 1/B_t and w_t = dVar/dx_t, which an adjoint recursion gives for all steps in O(T M),
     the optimum is where w_t/B_t^2 is the same for all steps between their bounds. Var is
     a polynomial in x, at most linear in each x_t, with no negative coefficient: it is convex
     in B (a product of 1/B's is exp(-sum log B)), and the optimum is unique.
 
     Integers come from the greedy rule on w_t at the real optimum, and from exchanges of one
-    sample between two steps as long as one improves the exact variance.
+    sample between two steps for as long as one improves the exact variance.
 
     Parameters
     ----------
+    problem
+        Spectrum, target and noise.
     rates : (T,) array
         Step sizes gamma_t.
     budget
         sum_t B_t.
     min_batch
-        No batch below it.
+        Smallest batch allowed.
     max_batch
-        No batch above it.
+        Largest batch allowed.
     integer
-        False for real batch sizes, the continuous optimum itself.
+        False for the continuous optimum itself, with real batch sizes.
     rule
-        The update rule, ``bl.sgd(...)``; the variance is that of what it reads out.
+        The update rule, ``bl.sgd(...)``; the variance is that of the iterate or average
+        that it returns.
     momentum
         Shorthand for ``rule``, as in ``bl.sgd``.
     nesterov

@@ -1,4 +1,4 @@
-"""Joint choices with a fixed number of samples: how many updates, at which rate, at what cost."""
+"""For a fixed number of samples: how many updates, at which rate, and in how much time."""
 
 from __future__ import annotations
 
@@ -18,21 +18,29 @@ from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.result import Risk
 from batchlaw.schedule.rates import wsd
 
-# (steps, peak) -> rates
+# (steps, peak) -> (steps,) rates
 Shape = Callable[[int, float], FloatArray]
 
-# The fewest updates that a WSD schedule with a tenth of warmup can have.
-FEWEST = 10
-# Horizons that are tried one by one at the end of a search.
-NEAR = 64
+# The fewest updates of a WSD schedule with a tenth of warmup.
+MIN_STEPS = 10
+# A search evaluates every horizon of an interval this short.
+EXHAUSTIVE_WIDTH = 64
 
 
 @dataclass(frozen=True)
 class CostModel:
-    """Wall-clock of a run.
+    """Wall-clock time of a run.
 
-    An update takes ``step_seconds``, once for every ``width`` samples begun (a larger batch
-    is free up to the parallel width; None: any batch is), plus ``sample_seconds`` a sample.
+    A batch is processed in waves of ``width`` samples, the last one perhaps not full.
+
+    Parameters
+    ----------
+    step_seconds
+        Time of one wave.
+    sample_seconds
+        Additional time per sample.
+    width
+        Samples processed in parallel; None where any batch is one wave.
     """
 
     step_seconds: float = 1.0
@@ -46,6 +54,7 @@ class CostModel:
             checks.count("width", self.width)
 
     def seconds(self, batches: FloatArray) -> float:
+        """Time of a run with these batches."""
         waves = np.ones_like(batches) if self.width is None else np.ceil(batches / self.width)
         return float(self.step_seconds * waves.sum() + self.sample_seconds * batches.sum())
 
@@ -63,6 +72,7 @@ class RunChoice:
 
     @property
     def total(self) -> float:
+        """Total risk."""
         return float(self.risk.total)
 
 
@@ -90,16 +100,29 @@ def evaluate(
 def best_run_length(
     problem: Problem, samples: int, peak: float, *, shape: Shape = wsd, points: int = 40
 ) -> RunChoice:
-    """The number of updates that is best for N = ``samples``, each with its oracle schedule.
+    """The best number of updates for N = ``samples``, each with its oracle schedule.
 
     Fewer updates have less noise and more bias (the horizon-noise trade-off of theorem 1).
-    A grid of horizons, then whole steps around the best of them.
+    Searched on a grid of horizons, then among whole numbers around the best of them.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    samples
+        Samples N that every run spends.
+    peak
+        Highest rate.
+    shape
+        Rate schedule: a function of (steps, peak).
+    points
+        Horizons on the grid, from 10 to N.
     """
     choices = _horizons(problem, samples, lambda steps: peak, shape, points, None)
     totals = {choice.steps: choice.total for choice in choices}
     grid = sorted(totals)
-    at = grid.index(min(grid, key=totals.__getitem__))
-    low, high = grid[max(at - 1, 0)], grid[min(at + 1, len(grid) - 1)]
+    best_index = grid.index(min(grid, key=totals.__getitem__))
+    low, high = grid[max(best_index - 1, 0)], grid[min(best_index + 1, len(grid) - 1)]
 
     def loss(steps: int) -> float:
         if steps not in totals:
@@ -107,28 +130,40 @@ def best_run_length(
             totals[steps] = math.inf if choice is None else choice.total
         return totals[steps]
 
-    # Whole numbers, and each has been evaluated once: no search over real ones fits here.
-    while high - low > NEAR:
+    # Ternary search by hand: horizons are whole numbers, and each is evaluated only once.
+    while high - low > EXHAUSTIVE_WIDTH:
         third = (high - low) // 3
         if loss(low + third) < loss(high - third):
             high -= third
         else:
             low += third
-    # Rounding of phases and batches makes the valley rough: look at every step of its bottom.
+    # Rounding of phases and batches makes the minimum rough: try every horizon near it.
     for steps in range(low, high + 1):
         loss(steps)
     best = evaluate(problem, samples, min(totals, key=totals.__getitem__), peak, shape=shape)
-    assert best is not None  # the grid held a stable one
+    assert best is not None  # the grid has a stable horizon
     return best
 
 
 def best_run_length_and_rate(
     problem: Problem, samples: int, *, shape: Shape = wsd, points: int = 20
 ) -> RunChoice:
-    """The best pair (T, gamma) for N = ``samples``, each with its oracle schedule."""
+    """The best pair (T, gamma) for N = ``samples``, each with its oracle schedule.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    samples
+        Samples N that every run spends.
+    shape
+        Rate schedule: a function of (steps, peak).
+    points
+        Horizons on the grid, from 10 to N.
+    """
     choices = run_length_choices(problem, samples, shape=shape, points=points)
     best = min(choices, key=lambda choice: choice.total)
-    # The grid of horizons is coarse: look between its points at the rate that was found.
+    # The grid of horizons is coarse: search between its points at the best rate.
     finer = best_run_length(problem, samples, best.peak, shape=shape, points=points)
     return min(best, finer, key=lambda choice: choice.total)
 
@@ -141,10 +176,23 @@ def frontier(
     shape: Shape = wsd,
     points: int = 20,
 ) -> list[RunChoice]:
-    """Choices that no other beats in both risk and wall-clock, fastest first.
+    """Choices that no other beats in both risk and wall-clock time, fastest first.
 
-    With a parallel width every horizon is tried with batches capped at each number of waves
-    too, down to the fewest that hold the samples: a lower cap is faster and noisier.
+    With a parallel width, every horizon is also tried with batches capped at each number of
+    waves, down to the fewest that hold all samples: a lower cap is faster and noisier.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    samples
+        Samples N that every run spends.
+    cost
+        Wall-clock time of a run.
+    shape
+        Rate schedule: a function of (steps, peak).
+    points
+        Horizons on the grid, from 10 to N.
     """
     choices = run_length_choices(problem, samples, shape=shape, points=points, cost=cost)
     for choice in tuple(choices):
@@ -161,7 +209,7 @@ def frontier(
 
 
 def _caps(choice: RunChoice, cost: CostModel) -> list[int]:
-    """Whole waves below the choice's largest batch that can still hold all samples."""
+    """Batches of whole waves, below the largest of the choice, that can still hold all samples."""
     if cost.width is None:
         return []
     most = math.ceil(float(choice.batches.max()) / cost.width)
@@ -177,7 +225,21 @@ def run_length_choices(
     points: int = 20,
     cost: CostModel | None = None,
 ) -> list[RunChoice]:
-    """The best rate of every horizon on a grid, to 0.1 per cent."""
+    """The best rate of every horizon on a grid, to 0.1 per cent.
+
+    Parameters
+    ----------
+    problem
+        Spectrum, target and noise.
+    samples
+        Samples N that every run spends.
+    shape
+        Rate schedule: a function of (steps, peak).
+    points
+        Horizons on the grid, from 10 to N.
+    cost
+        Wall-clock time of a run; one second per update by default.
+    """
     from scipy.optimize import minimize_scalar
 
     top = math.log(2.0 / float(problem.eigenvalues[0])) - 1e-9
@@ -185,7 +247,7 @@ def run_length_choices(
     def best_peak(steps: int) -> float:
         def loss(log_peak: float) -> float:
             choice = evaluate(problem, samples, steps, math.exp(log_peak), shape=shape)
-            # Where runs diverge, more than any logarithm, and less towards the stable rates.
+            # Diverging runs: above any logarithm of a risk, and falling towards stable rates.
             return 1e3 + log_peak if choice is None else math.log(choice.total)
 
         bounds = top - math.log(1e4), top
@@ -202,8 +264,8 @@ def _horizons(
     points: int,
     cost: CostModel | None,
 ) -> list[RunChoice]:
-    samples = checks.count("samples", samples, minimum=FEWEST)
-    grid = np.unique(np.geomspace(FEWEST, samples, checks.count("points", points)).astype(int))
+    samples = checks.count("samples", samples, minimum=MIN_STEPS)
+    grid = np.unique(np.geomspace(MIN_STEPS, samples, checks.count("points", points)).astype(int))
     choices = (
         evaluate(problem, samples, int(steps), peak_at(int(steps)), shape=shape, cost=cost)
         for steps in grid

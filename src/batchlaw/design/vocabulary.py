@@ -1,7 +1,7 @@
-"""The words in which a case can be described, once for the command line, sweeps and the page.
+"""The words that describe a case, defined once for the command line, sweeps and the page.
 
-``SECTIONS`` describes every word: what it takes, what it means, what it is by default. Names of
-schedules, procedures and update rules come from their registries.
+``SECTIONS`` has every word with its type, meaning and default. Names of schedules, procedures
+and update rules come from their registries.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ from batchlaw.risk.procedures import PROCEDURES, OnePass, procedure_words
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, parameter_help
 from batchlaw.schedule.update_rule import rule_words
 
-# Problems that are drawn, and all that have a name.
+# Problems with random draws, and all named ones.
 DRAWN = ("paper", "power-law")
 PROBLEMS = (*DRAWN, *KINDS)
-# Schedules that have a name.
+# Named batch schedules.
 BATCHES = (*FAMILIES, *METHODS)
 EXACT, SIMULATED = SOLVERS = ("exact", "simulated")
-# Arguments of the library that a word has another name for.
+# Library arguments whose word has another name.
 FIELDS = {"peak": "gamma", "sketch": "m", "dim": "d", "kind": "problem"}
-# What is taken where nothing is said.
 DEFAULTS: dict[str, Any] = {
     "problem": "paper",
     "d": 10_000,
@@ -123,7 +122,7 @@ def batch_words() -> tuple[Word, ...]:
 
 
 def solver_words() -> tuple[Word, ...]:
-    """What is computed, and how."""
+    """The procedure, and how its risk is computed."""
     names = tuple(PROCEDURES)
     return (
         Word(
