@@ -15,8 +15,8 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.design import constant_batch as questions
 from batchlaw.design.by_words import problem_by_words, word
-from batchlaw.design.constant_batch import Choice, Model
-from batchlaw.design.run_length import FEWEST
+from batchlaw.design.constant_batch import BatchChoice, Model
+from batchlaw.design.run_length import MIN_STEPS
 from batchlaw.faces.cli.inputs import ProblemOptions, Whole
 from batchlaw.faces.cli.law import law_words
 from batchlaw.faces.cli.table import text_table
@@ -93,7 +93,7 @@ def static_batch(
     return 0
 
 
-def _answers(model: Model, samples: int, share: float) -> dict[str, Choice]:
+def _answers(model: Model, samples: int, share: float) -> dict[str, BatchChoice]:
     best = questions.best_batch(model, samples)
     harmless = questions.largest_harmless_batch(model, samples, share=share, best=best)
     return {"best": best, f"within {share:.0%} of the best": harmless}
@@ -108,8 +108,8 @@ def _draw(
 ) -> None:
     from batchlaw import plots
 
-    sizes = [samples // fewer for fewer in FEWER if samples // fewer >= 10 * FEWEST]
+    sizes = [samples // fewer for fewer in FEWER if samples // fewer >= 10 * MIN_STEPS]
     curves = [questions.excess_curve(models["exact"], N) for N in sizes or [samples]]
-    horizons = np.unique(np.geomspace(FEWEST, min(samples, 10**5), HORIZONS).astype(int))
+    horizons = np.unique(np.geomspace(MIN_STEPS, min(samples, 10**5), HORIZONS).astype(int))
     rows = [questions.saturation(at, models["law"], int(T), gamma, share=share) for T in horizons]
     plots.save(plots.static_batch_figure(curves, rows), path)
