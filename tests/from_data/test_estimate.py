@@ -39,7 +39,7 @@ def _rotation(size, seed=3):
 
 @pytest.mark.parametrize(("mu", "n"), [(FLAT, 32), (SPIKE, 64), (np.arange(1.0, 401) ** -1.5, 200)])
 def test_the_fitted_masses_meet_the_conditions_of_their_least_squares(mu, n, monkeypatch):
-    """Karush, Kuhn and Tucker's, with every column of length one."""
+    """The Karush-Kuhn-Tucker conditions, with columns of length one."""
     problems = []
 
     def recorded(design, values):
@@ -86,7 +86,7 @@ def test_the_correction_removes_most_of_the_bias_of_the_influence(mu, n, rates):
         found = estimate_spectrum(_gaussian(mu, n, seed))
         plain = bl.influence(found.sample_eigenvalues, rates)
         logs.append(np.log([bl.influence(found, rates) / truth, plain / truth]))
-    # At the first step: late ones know little but the largest eigenvalue, which is hardly off.
+    # At the first step: late steps depend mostly on the largest eigenvalue, whose bias is small.
     corrected, plain = np.mean(logs, axis=0)[:, 0]
     assert abs(corrected) < 0.3 * abs(plain)
     assert abs(corrected) < 0.1
@@ -96,7 +96,7 @@ def test_many_samples_give_the_population_back():
     mu = np.array([1.0, 0.5, 0.5, 0.1, 0.1, 0.1])
     found = estimate_spectrum(_gaussian(mu, 200_000, 0))
     np.testing.assert_allclose(found.each(), mu, rtol=0.15)
-    np.testing.assert_allclose(found.influence(RATES), bl.influence(mu, RATES), rtol=0.02)
+    np.testing.assert_allclose(bl.influence(found, RATES), bl.influence(mu, RATES), rtol=0.02)
     assert found.participation == pytest.approx(mu.sum() ** 2 / (mu**2).sum(), rel=0.02)
 
 
@@ -133,25 +133,25 @@ def test_columns_of_zeros_change_nothing_but_the_count():
 def test_rotations_and_signs_of_the_features_do_not_matter(n):
     Z = _gaussian(SPIKE, n, 6)
     turned = (Z @ _rotation(SPIKE.size)) * np.random.default_rng(1).choice([-1.0, 1.0], (n, 1))
-    one, two = (influence_band(x, RATES, draws=9) for x in (Z, turned))
+    band, turned_band = (influence_band(x, RATES, draws=9) for x in (Z, turned))
     for name in ("influence", "lower", "upper", "shape_lower", "shape_upper"):
-        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-5)
+        np.testing.assert_allclose(getattr(band, name), getattr(turned_band, name), rtol=1e-5)
 
 
 @pytest.mark.parametrize("scale", [2.0**40, 3e-7, 1e150])
 def test_scaling_features_and_rates_together_changes_nothing(scale):
     Z = _gaussian(FLAT, 24, 7)
-    one = influence_band(Z, RATES, draws=9)
-    two = influence_band(Z * scale, RATES / scale**2, draws=9)
+    band = influence_band(Z, RATES, draws=9)
+    scaled = influence_band(Z * scale, RATES / scale**2, draws=9)
     for name in ("influence", "lower", "upper", "shape_lower", "shape_upper"):
-        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-6)
+        np.testing.assert_allclose(getattr(band, name), getattr(scaled, name), rtol=1e-6)
 
 
 def test_the_tables_give_influence_and_its_derivative(paper):
     table = KnotTable.of(RATES, 4.0)
     mu = paper.eigenvalues
-    at = table.knots.astype(int)
-    exact = bl.influence(mu, RATES)[at] / RATES[at] ** 2
+    knots = table.knots.astype(int)
+    exact = bl.influence(mu, RATES)[knots] / RATES[knots] ** 2
     np.testing.assert_allclose(np.exp(table.log_influence(mu, np.ones(64))), exact, rtol=1e-4)
     value, slope = table.values_and_slopes(np.array([0.3, 0.1]))
     up, _ = table.values_and_slopes(np.array([0.3, 0.1]) * 1.1)
@@ -179,7 +179,7 @@ def _coverage(mu, n, datasets, draws=39):
 def test_the_band_covers_the_truth_at_its_rate(paper, spectrum, n):
     mu = {"paper": paper.eigenvalues, "flat": FLAT, "spike": SPIKE}[spectrum]
     share = _coverage(mu, n, 30)
-    # Steps are covered together or not at all: 30 datasets leave 0.055 at 0.9.
+    # Steps of one dataset are covered together: 30 datasets have a standard error of 0.055 at 0.9.
     assert (np.abs(share - 0.9) < 2.5 * 0.055).all()
 
 
@@ -199,9 +199,9 @@ def test_a_band_without_draws_is_as_wide_as_estimates_spread(paper):
     ]
     for middle, upper in (("influence", "upper"), ("shape", "shape_upper")):
         logs = np.log([getattr(band, middle) for band in bands])
-        said = np.log([getattr(band, upper) for band in bands]) - logs
-        # 60 datasets leave a tenth at the spread; steps are read off at the widest among alike.
-        ratio = said.mean(axis=0) / (1.645 * logs.std(axis=0, ddof=1))
+        width = np.log([getattr(band, upper) for band in bands]) - logs
+        # The spread over 60 datasets is known to a tenth; bands are the widest among near steps.
+        ratio = width.mean(axis=0) / (1.645 * logs.std(axis=0, ddof=1))
         assert 0.85 < np.median(ratio) < 1.3
 
 
@@ -254,7 +254,7 @@ def test_the_exponent_of_a_power_law_is_in_its_interval(a):
     assert all(tail.ranks[0] < tail.ranks[1] <= 40.1 for tail in tails)
 
 
-def test_a_spectrum_that_bends_is_said_to_fit_poorly():
+def test_a_bent_spectrum_is_not_settled():
     i = np.arange(1.0, 1001.0)
     mu = np.where(i < 12.0, i**-1.2, 12.0**-1.2 * (i / 12.0) ** -5.0)
     assert not fit_tail(_gaussian(mu, 400, 0)).settled
@@ -312,14 +312,14 @@ BAD = {
 
 @pytest.mark.parametrize("name", BAD)
 def test_bad_features_are_refused_in_one_line(name):
-    features, said = BAD[name]
+    features, sentence = BAD[name]
     with refused("features") as error:
         influence_band(features, RATES)
-    assert said in str(error.value)
+    assert sentence in str(error.value)
     assert "\n" not in str(error.value)
 
 
-def test_what_else_is_refused():
+def test_other_bad_arguments_are_named():
     Z = _gaussian(FLAT, 20, 0)
     with refused("rates", bl.Unstable):
         influence_band(Z, np.full(5, 1000.0), draws=0)
