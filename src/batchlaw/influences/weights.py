@@ -14,8 +14,8 @@ from batchlaw._base.kernels import influence as kernels
 from batchlaw.model.spectrum import Directions, Spectrum
 from batchlaw.schedule.update_rule import SGD, UpdateRule, check_stable, linear, rule_of
 
-# Influence below this is returned as zero: nothing that survives so little is worth a sample.
-SMALLEST = 1e-290
+# Smaller influences are returned as zero, far below what could be worth a sample.
+SMALLEST_INFLUENCE = 1e-290
 
 
 def influence(
@@ -32,7 +32,7 @@ def influence(
     r"""Final-risk influence of every update (paper, section 3), in O(T M).
 
     For plain SGD kappa_t = gamma_t^2 sum_j n_j mu_j^2 prod_{s=t+1}^{T} (1 - gamma_s mu_j)^2,
-    with a relative error below 1e-10 for up to 10^6 steps; zero where it is under 1e-290.
+    with a relative error below 1e-10 for up to 10^6 steps; values below 1e-290 become zero.
     With momentum or averaging kappa_t = sum_j n_j mu_j^2 psi_tj^2, where psi_tj is the
     readout's response to the gradient noise of step t in direction j.
 
@@ -40,14 +40,14 @@ def influence(
     ----------
     spectrum
         Eigenvalues mu_j of the (sketched) covariance as an (M,) array; or a ``Spectrum``: a
-        ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` or ``ModelSpectrum``. One that stands
-        for K possible spectra, such as a power law with a range of exponents, gives (K, T).
+        ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` or ``ModelSpectrum``. One that covers
+        K possible spectra, such as a power law with a range of exponents, gives (K, T).
     rates : (T,) array
         Step sizes gamma_t, each with gamma_t mu_1 < 2.
     rule
         The update rule, ``bl.sgd(...)``; plain SGD by default.
     multiplicity : (M,) array, optional
-        With plain eigenvalues: n_j, how many directions share each.
+        With plain eigenvalues: n_j, the number of directions that share each.
     momentum
         Shorthand for ``rule``, as in ``bl.sgd``.
     nesterov
@@ -68,7 +68,9 @@ def influence(
     if not isinstance(spectrum, Spectrum):
         return _influence(_directions(spectrum, multiplicity), gamma, update)
     if multiplicity is not None:
-        raise InputError("multiplicity", "comes with the spectrum, give one or the other")
+        raise InputError(
+            "multiplicity", "is already part of the spectrum: give it with plain eigenvalues only"
+        )
     if not gamma.any():
         raise InputError("rates", "must not all be zero")
     spectra = [_influence(d, gamma, update) for d in spectrum.directions(float(gamma.max()))]
@@ -80,8 +82,8 @@ def influence_proxy(rates: ArrayLike, a: float, scale: float) -> FloatArray:
 
     kappa_t ~ gamma_t^2 (1 + 2 scale R_t)^{1/a - 2}, R_t = sum of the rates after t. The
     paper writes (1 + R_t), which changes when features and rates are rescaled together;
-    with ``scale`` = tr(Sigma) it does not. ``scale`` = 0.5 is the paper's form. Only
-    ratios between steps mean anything.
+    with ``scale`` = tr(Sigma) it does not. ``scale`` = 0.5 is the paper's form. Only ratios
+    between steps are meaningful.
     """
     gamma = checks.vector("rates", rates)
     a = checks.real("a", a, above=1.0)
@@ -102,11 +104,11 @@ def _directions(eigenvalues: ArrayLike, multiplicity: ArrayLike | None) -> Direc
 def _influence(directions: Directions, gamma: FloatArray, rule: SGD) -> FloatArray:
     mu, weight = directions.eigenvalues, directions.weight
     check_stable(gamma, float(mu.max()), rule)
-    # kappa depends on the products gamma mu alone: scale by a power of two, which is exact,
-    # so that mu^2 neither overflows nor vanishes.
+    # kappa depends only on the products gamma mu: scale by a power of two, which is exact, so
+    # that mu^2 neither overflows nor underflows.
     exponent = int(np.frexp(mu.max())[1])
     mu, gamma = np.ldexp(mu, -exponent), np.ldexp(gamma, exponent)
-    # Largest first: those are forgotten soonest, and the loop drops them from the front.
+    # Largest first: their noise dies out soonest, and the loop drops them from the front.
     order = np.argsort(-mu, kind="stable")
     if rule.plain:
         kappa = np.asarray(kernels.influence(mu[order], weight[order], gamma))
@@ -114,4 +116,4 @@ def _influence(directions: Directions, gamma: FloatArray, rule: SGD) -> FloatArr
         steps = rule.coefficients(gamma)
         readout = rule.weights(gamma.size)
         kappa = np.asarray(kernels.general_influence(mu[order], weight[order], steps, readout))
-    return np.where(kappa < SMALLEST, 0.0, kappa)
+    return np.where(kappa < SMALLEST_INFLUENCE, 0.0, kappa)

@@ -13,26 +13,26 @@ from batchlaw._base.errors import InputError
 from batchlaw.influences.weights import influence_proxy
 from batchlaw.model.spectrum import PowerLaw
 
-# Stop when worst ratio and lower bound are this close.
+# Stop when the worst ratio and its lower bound are this close.
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class RobustInfluence:
-    """One influence that stands for many.
+    """One influence that represents several candidates.
 
     Attributes
     ----------
     influence : (T,) array
-        Allocating by it gives the schedule whose worst ratio is smallest.
+        Allocating by it gives the schedule with the smallest worst ratio.
     worst_ratio
-        Largest sum kappa/B over its own optimum among the candidates, for that schedule.
+        That schedule's sum kappa/B over the candidate's optimum, for the worst candidate.
     lower_bound
-        No schedule has a smaller worst ratio: the value of the dual problem.
+        No schedule has a smaller worst ratio than this, the value of the dual problem.
     ratios : (K,) array
         The ratio for each candidate.
     weights : (K,) array
-        How much each candidate counts.
+        The weight of each candidate in the mixture.
     """
 
     influence: FloatArray
@@ -48,46 +48,43 @@ def robust_influence(candidates: ArrayLike, rounds: int = 20_000) -> RobustInflu
     With F_k(B) = sum_t kappa_kt / B_t and F_k* = (sum_t sqrt(kappa_kt))^2 at a unit budget,
     min_B max_k F_k(B)/F_k* is convex in B. For weights w on the candidates the inner minimum
     is the square-root rule for sum_k w_k kappa_k / F_k*; its value, the dual function, is
-    concave in w with the ratios as its gradient. Exponentiated gradient steps, lengthened
-    while they climb and shortened when not, raise it until it meets the worst ratio. (SciPy's
-    SLSQP takes as long, and ends 1e-5 away within the same tolerance: exported plans would
-    change.)
+    concave in w with the ratios as its gradient. Exponentiated gradient steps, lengthened on
+    success and shortened on failure, raise it until it meets the worst ratio. (SciPy's SLSQP
+    takes as long and ends 1e-5 away within the same tolerance, so exported plans would change.)
 
     Parameters
     ----------
     candidates : (K, T) array
-        Influence under each spectrum that is thought possible.
+        Influence under each spectrum considered possible.
     """
     kappa = np.atleast_2d(np.asarray(candidates, dtype=np.float64))
     if not np.isfinite(kappa).all() or (kappa < 0.0).any() or not kappa.any(axis=1).all():
-        raise InputError(
-            "candidates", "must be influences: finite, not negative, not all zero at every step"
-        )
+        raise InputError("candidates", "must be finite, not negative, and not zero at every step")
     scaled = kappa / (np.sqrt(kappa).sum(axis=1) ** 2)[:, None]
-    here = _at(scaled, np.zeros(kappa.shape[0]))
-    best = here
+    current = _best_for(scaled, np.zeros(kappa.shape[0]))
+    best = current
     step = 1.0
     for _ in range(rounds):
-        if best.worst_ratio - here.lower_bound < TOLERANCE:
+        if best.worst_ratio - current.lower_bound < TOLERANCE:
             break
-        spread = max(float(np.ptp(here.ratios)), np.finfo(float).tiny)
-        move = step * (here.ratios - here.ratios.max()) / spread
-        there = _at(scaled, np.log(here.weights + 1e-300) + move)
-        if there.lower_bound >= here.lower_bound:
-            here, step = there, 1.5 * step
-            best = min(best, here, key=lambda x: x.worst_ratio)
+        spread = max(float(np.ptp(current.ratios)), np.finfo(float).tiny)
+        move = step * (current.ratios - current.ratios.max()) / spread
+        trial = _best_for(scaled, np.log(current.weights + 1e-300) + move)
+        if trial.lower_bound >= current.lower_bound:
+            current, step = trial, 1.5 * step
+            best = min(best, current, key=lambda robust: robust.worst_ratio)
         else:
             step /= 3.0
-    return replace(best, lower_bound=here.lower_bound)
+    return replace(best, lower_bound=current.lower_bound)
 
 
-def _at(scaled: FloatArray, log_weights: FloatArray) -> RobustInfluence:
-    """The best schedule for some weights: its ratios, and the dual value they average to."""
+def _best_for(scaled: FloatArray, log_weights: FloatArray) -> RobustInfluence:
+    """The best schedule for these weights, its ratios, and their mean, the dual value."""
     weights = np.exp(log_weights - log_weights.max())
     weights /= weights.sum()
     mixed = weights @ scaled
     root = np.sqrt(mixed)
-    # A step that matters to no candidate costs nothing however small its batch.
+    # A step without influence in any candidate costs nothing, however small its batch.
     ratios = scaled @ np.divide(root.sum(), root, out=np.zeros_like(root), where=root > 0.0)
     return RobustInfluence(mixed, float(ratios.max()), float(weights @ ratios), ratios, weights)
 

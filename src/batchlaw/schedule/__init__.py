@@ -1,1 +1,1 @@
-"""Learning rates and update rules: what happens at every step, whatever the problem is."""
+"""Learning rates and update rules: what happens at every step, independent of the problem."""

@@ -1,4 +1,4 @@
-"""Averages of iterates: weights on u_1..u_T that a run is read out with."""
+"""Averages of iterates: weights on u_1..u_T that define the result of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 
-# How an average is written where weights are not known yet: its name and its parameter.
+# Averages as text, before the number of steps is known: a name and its parameter.
 FORMS = "last, tail:SHARE or ema:DECAY"
 
 
@@ -24,7 +24,7 @@ def tail_average(steps: int, share: float = 0.5) -> FloatArray:
 def ema(steps: int, decay: float) -> FloatArray:
     """Exponential moving average started at u_0: (1 - decay) decay^(T - t).
 
-    decay^T stays on the start, so the weights sum to less than 1.
+    A weight of decay^T stays on u_0, so these weights sum to less than 1.
     """
     steps = checks.count("steps", steps)
     decay = checks.real("decay", decay, at_least=0.0, at_most=1.0)
@@ -32,9 +32,9 @@ def ema(steps: int, decay: float) -> FloatArray:
 
 
 def readout(average: ArrayLike | str | None, steps: int) -> FloatArray | None:
-    """Weights on u_1..u_T, checked; what they lack to 1 stays on u_0. None: the last iterate.
+    """Checked weights on u_1..u_T, or None for the last iterate; the remainder to 1 is on u_0.
 
-    ``average`` holds the weights, or is text: "last", "tail:0.5", "ema:0.99".
+    ``average`` is an array of weights or text: "last", "tail:0.5", "ema:0.99".
     """
     if average is None:
         return None
@@ -64,15 +64,15 @@ def _by_name(text: str, steps: int) -> FloatArray | None:
 def running_readout(weights: FloatArray | None, steps: int) -> FloatArray:
     """(hold, weight) of every step, as a (T, 2) array: s_t = hold s_{t-1} + weight u_t.
 
-    s_t is the average of what has come, its weights scaled up to 1, and s_T the readout
-    itself: for an EMA the running EMA, for a tail average the running mean of the tail and
-    the iterate before it. None reads out the iterate.
+    s_t is the average of the iterates so far, with weights scaled to sum to 1, and s_T is the
+    readout itself: for an EMA the running EMA; for a tail average the iterate before the tail
+    and the running mean of the tail within it. With None, s_t is the iterate.
     """
     if weights is None:
         return np.tile([0.0, 1.0], (steps, 1))
-    left = max(1.0 - float(weights.sum()), 0.0)
-    # Less than this on the start is the rounding of the sum.
-    so_far = (left if left > 1e-13 else 0.0) + np.cumsum(weights)
+    on_start = max(1.0 - float(weights.sum()), 0.0)
+    # A smaller weight on u_0 is only the rounding error of the sum.
+    so_far = (on_start if on_start > 1e-13 else 0.0) + np.cumsum(weights)
     before = np.append(so_far[:1] - weights[:1], so_far[:-1])
     begun = so_far > 0.0
     scale = np.where(begun, so_far, 1.0)

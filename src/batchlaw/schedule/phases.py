@@ -1,4 +1,4 @@
-"""The phases of a learning-rate schedule: warmup, plateau and decay, as trainers know them."""
+"""The phases of a learning-rate schedule as trainers define them: warmup, plateau, decay."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from batchlaw._base.errors import InputError
 
 @dataclass(frozen=True)
 class Phases:
-    """Warmup up to step ``warmup``, the peak up to step ``stable``, then the decay."""
+    """Warmup until step ``warmup``, peak rate until step ``stable``, then decay."""
 
     first: float
     peak: float
@@ -28,7 +28,7 @@ class Phases:
 
 
 def find_phases(rates: ArrayLike) -> Phases:
-    """First and last step at the peak rate; without warmup the first is step 1."""
+    """Find the first and last step at the peak rate; without warmup the first is step 1."""
     gamma = checks.vector("rates", rates)
     peak = float(gamma.max())
     if peak == 0.0:

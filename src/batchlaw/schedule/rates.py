@@ -1,6 +1,6 @@
-"""Learning-rate schedules: functions that return a plain array of step sizes.
+"""Learning-rate schedules: functions that return an array of step sizes.
 
-Step t of the paper is index t - 1. Any other non-negative array works wherever these do.
+Step t of the paper is index t - 1. Any non-negative array works wherever these do.
 ``schedule.registry`` lists them with their parameters.
 """
 
@@ -15,14 +15,14 @@ from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 
-# WSD's decays: from the peak at x = 0 to ``final`` times the peak at x = 1.
+# Decays of WSD, from 1 at x = 0 to ``final`` at x = 1, as multiples of the peak.
 DECAYS: dict[str, Callable[[FloatArray, float], FloatArray]] = {
     "exponential": lambda x, final: np.exp(x * math.log(final)),
     "linear": lambda x, final: 1.0 - (1.0 - final) * x,
     "1-sqrt": lambda x, final: 1.0 - (1.0 - final) * np.sqrt(x),
     "cosine": lambda x, final: final + (1.0 - final) * 0.5 * (1.0 + np.cos(np.pi * x)),
 }
-# Where WSD's warmup and its stable phase end, as shares of the steps (paper, appendix L).
+# Ends of WSD's warmup and stable phase, as shares of the steps (paper, appendix L).
 WARMUP, STABLE = 0.1, 0.5
 
 
@@ -31,14 +31,14 @@ def wsd_phases(
 ) -> tuple[int, int]:
     """Last step of the warmup and last step of the stable phase, T_w and T_s.
 
-    A float is a share of the steps, rounded down as in the paper's appendix L; an int is
-    the step itself. A warmup of 0 is none: the first step is at the peak.
+    A float is a share of the steps, rounded down as in the paper's appendix L; an int is the
+    step itself. A warmup of 0 means none: the first step is at the peak.
     """
     steps = checks.count("steps", steps, minimum=3)
     warmup_end = _endpoint("warmup", warmup, steps)
     stable_end = _endpoint("stable", stable, steps)
     if warmup_end < 1 and warmup != 0:
-        # The share of one step, rounded up to three digits.
+        # Suggest the share of one step, rounded up to three digits.
         scale = 10 ** (len(str(steps)) + 2)
         raise InputError(
             "warmup",
@@ -65,7 +65,7 @@ def wsd(
 ) -> FloatArray:
     r"""Warmup-stable-decay (paper, section 2).
 
-    gamma t / T_w up to T_w and gamma up to T_s. After that gamma times one of these, with
+    gamma t / T_w until T_w and gamma until T_s. After that gamma times one of these, with
     x = (t - T_s)/(T - T_s)::
 
         exponential   final^x                   (the paper's, with final = 1/T)
@@ -82,7 +82,7 @@ def wsd(
     warmup
         T_w, the last step of the warmup: a share of the steps (float) or a step (int); 0 for none.
     stable
-        T_s, the last step of the stable phase: a share of the steps or a step, too.
+        T_s, the last step of the stable phase: also a share of the steps or a step.
     decay
         "exponential", "linear", "1-sqrt" or "cosine".
     final
@@ -145,8 +145,10 @@ def step(
 
 
 def _progress(steps: int, peak: float, warmup: float | int) -> tuple[FloatArray, FloatArray]:
-    """Progress x through the decay, 0 at the end of the warmup and 1 at the last step;
-    and the peak times the warmup ramp."""
+    """Progress x through the decay, and the peak times the warmup ramp.
+
+    x is 0 at the end of the warmup and 1 at the last step.
+    """
     steps = checks.count("steps", steps)
     peak = checks.real("peak", peak, above=0.0)
     end = _endpoint("warmup", warmup, steps)
@@ -160,7 +162,7 @@ def _progress(steps: int, peak: float, warmup: float | int) -> tuple[FloatArray,
 
 
 def _endpoint(name: str, value: float | int, steps: int) -> int:
-    """A share of the steps (float below 1), rounded down, or a step (int)."""
+    """The step that a value stands for: a share of the steps (float below 1), or a step (int)."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, bool):
         return checks.count(name, int(value), minimum=0)
     share = checks.real(name, value, at_least=0.0)
@@ -168,5 +170,5 @@ def _endpoint(name: str, value: float | int, steps: int) -> int:
         raise InputError(
             name, "must be a share of the steps below 1, or a whole step as an int", repr(value)
         )
-    # 0.29 * 100 is 28.999999999999996; the share that was meant is 29.
+    # 0.29 * 100 is 28.999999999999996, but 29 is meant.
     return math.floor(share * steps + 1e-9)

@@ -1,7 +1,7 @@
 """Learning-rate schedules by name, each with its own parameters.
 
-Faces derive their options, menus and help from here. A new schedule is a function
-``(steps, peak, ...) -> rates`` and one call of ``register``.
+The interfaces derive their options, menus and help from this registry. To add a schedule, write
+a function ``(steps, peak, ...) -> rates`` and pass it to ``register``.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Make = Callable[..., FloatArray]
 
 @dataclass(frozen=True)
 class RateSchedule:
-    """A schedule: its function, and the parameters that it takes beside steps and peak."""
+    """A schedule: its function, and its parameters other than steps and peak."""
 
     name: str
     make: Make
@@ -42,7 +42,7 @@ class RateSchedule:
         return (inspect.getdoc(self.make) or self.name).partition("\n")[0]
 
     def default(self, parameter: str) -> Any:
-        """What the parameter is where it is not given."""
+        """The default value of a parameter."""
         return inspect.signature(self.make).parameters[parameter].default
 
 
@@ -51,7 +51,7 @@ RATE_PARAMETERS: dict[str, Word] = {}
 
 
 def register(make: Make, *parameters: Word) -> Make:
-    """Add a schedule, named as its function is; ``parameters`` are those that are new."""
+    """Add a schedule under the name of its function; ``parameters`` describes the new ones."""
     for word in parameters:
         RATE_PARAMETERS[word.name] = word
     names = tuple(inspect.signature(make).parameters)
@@ -65,14 +65,14 @@ def register(make: Make, *parameters: Word) -> Make:
 
 
 def rates_by_name(name: str, steps: int, peak: float, parameters: Mapping[str, Any]) -> FloatArray:
-    """The rates of a named schedule; a parameter that it does not have is refused."""
+    """The rates of a named schedule; parameters that it does not have are refused."""
     schedule = RATE_SCHEDULES[checks.choice("rates", name, RATE_SCHEDULES)]
-    others = [each for each in RATE_PARAMETERS if each not in schedule.parameters]
-    refuse_unused(parameters, others, f"rates {name}")
+    unused = [key for key in RATE_PARAMETERS if key not in schedule.parameters]
+    refuse_unused(parameters, unused, f"rates {name}")
     given = {key: value for key, value in parameters.items() if value is not None}
     for key in given:
         if key not in RATE_PARAMETERS:
-            raise InputError(key, "is no parameter of a schedule")
+            raise InputError(key, "is not a parameter of any schedule")
     for key, value in given.items():
         if RATE_PARAMETERS[key].kind == PHASE_ENDS and isinstance(value, str):
             given[key] = phase_ends(key, value)
@@ -85,7 +85,7 @@ def users_of(parameter: str) -> tuple[str, ...]:
 
 
 def parameter_help(word: Word) -> str:
-    """What a parameter means, for which schedules, and what it is by default."""
+    """What a parameter means, which schedules have it, and its default."""
     users = users_of(word.name)
     scope = "" if len(users) == len(RATE_SCHEDULES) else f" For {', '.join(users)}."
     defaults: dict[str, list[str]] = {}
@@ -95,8 +95,8 @@ def parameter_help(word: Word) -> str:
             defaults.setdefault(_shown(value), []).append(name)
     if len(defaults) == 1:
         return f"{word.help}{scope} Default: {next(iter(defaults))}."
-    each = "; ".join(f"{text} ({', '.join(names)})" for text, names in defaults.items())
-    return f"{word.help}{scope}" + (f" Default: {each}." if each else "")
+    listed = "; ".join(f"{text} ({', '.join(names)})" for text, names in defaults.items())
+    return f"{word.help}{scope}" + (f" Default: {listed}." if listed else "")
 
 
 def _shown(value: Any) -> str:

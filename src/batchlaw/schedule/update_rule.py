@@ -1,4 +1,4 @@
-"""Update rules: how a step is made of gradients, and what is read out of the iterates.
+"""Update rules: how gradients become a step, and how iterates become a result.
 
 ``SGD`` covers plain SGD, heavy ball and Nesterov as one linear recursion. For one eigendirection
 with error e, velocity v and gradient G = mu y + noise,
@@ -26,16 +26,16 @@ from batchlaw._base.errors import InputError, Unstable, arg
 from batchlaw._base.words import FLAG, REAL, TEXT, Word
 from batchlaw.schedule.averages import FORMS, readout
 
-# Where a field of an update rule keeps the word under which faces offer it.
+# Metadata key under which a field of an update rule keeps its ``Word``.
 WORD = "word"
 
 
 @dataclass(frozen=True, eq=False)
 class UpdateRule(ABC):
-    """How an update is made of gradients. Solvers say which rules they can solve.
+    """How gradients become an update. Each solver declares which rules it supports.
 
-    A further rule is a subclass whose options are fields with a ``Word`` in their metadata, and
-    one call of ``register_rule``.
+    To add a rule, write a subclass whose options are fields with a ``Word`` in their metadata,
+    and pass it to ``register_rule``.
     """
 
     name: ClassVar[str]
@@ -47,37 +47,39 @@ class UpdateRule(ABC):
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """The options that are not at their defaults."""
+        """The options that differ from their defaults."""
         return tuple(
-            each.name for each in fields(self) if not _is(getattr(self, each.name), each.default)
+            option.name
+            for option in fields(self)
+            if not _equals(getattr(self, option.name), option.default)
         )
 
     @abstractmethod
     def readout(self, steps: int) -> FloatArray | None:
-        """Weights on the iterates that are averaged; None for the last one."""
+        """Weights on the averaged iterates; None for the last iterate."""
 
     @abstractmethod
     def title(self, procedure: str) -> str:
-        """The name of a procedure that is run with this rule."""
+        """The title of a procedure run with this rule."""
 
     @abstractmethod
     def assumption(self) -> str:
-        """What a plan for this rule takes for granted, as a sentence without its dot."""
+        """What a plan for this rule assumes, as a sentence without a full stop."""
 
 
 @dataclass(frozen=True, eq=False)
 class SGD(UpdateRule):
-    """SGD, with momentum in its forms and averaging; ``bl.sgd`` makes it.
+    """SGD with optional momentum and averaging; created by ``bl.sgd``.
 
     Attributes
     ----------
     momentum
         beta, one number or one per step, each in [0, 1).
     nesterov
-        Whether the gradient is taken at e + beta d, and not at e (heavy ball).
+        Whether the gradient is taken at e + beta d instead of e (heavy ball).
     pytorch
         Whether the velocity sums plain gradients and is multiplied by the current rate, as in
-        torch.optim.SGD. The two forms agree at a constant rate only.
+        torch.optim.SGD. The two forms agree only at a constant rate.
     average
         Weights on the iterates u_1..u_T, or "tail:0.5", "ema:0.99"; None for the last iterate.
     """
@@ -132,7 +134,7 @@ class SGD(UpdateRule):
 
     @property
     def averages(self) -> bool:
-        """Whether anything but the last iterate is read out."""
+        """Whether the result is anything but the last iterate."""
         if isinstance(self.average, str):
             return self.average != "last"
         return self.average is not None
@@ -170,7 +172,7 @@ class SGD(UpdateRule):
         return readout(self.average, steps)
 
     def weights(self, steps: int) -> FloatArray:
-        """Weights on the iterates, also where the last one is read out."""
+        """Weights on the iterates, also if the result is the last iterate."""
         weights = self.readout(steps)
         return np.append(np.zeros(steps - 1), 1.0) if weights is None else weights
 
@@ -198,7 +200,7 @@ RULES: dict[str, type[UpdateRule]] = {}
 
 
 def register_rule(kind: type[UpdateRule]) -> type[UpdateRule]:
-    """Add a rule: its name and options reach every face."""
+    """Add a rule; every interface then offers its name and options."""
     RULES[kind.name] = kind
     return kind
 
@@ -209,21 +211,21 @@ register_rule(SGD)
 def rule_words() -> dict[str, Word]:
     """The options of all rules, by name."""
     return {
-        each.name: each.metadata[WORD]
+        option.name: option.metadata[WORD]
         for kind in RULES.values()
-        for each in fields(kind)
-        if WORD in each.metadata
+        for option in fields(kind)
+        if WORD in option.metadata
     }
 
 
 def rule_by_words(given: Mapping[str, Any]) -> UpdateRule:
-    """The rule that words ask for: the first that has all of the options given."""
+    """The first rule that has all of the given options."""
     options = {name: given[name] for name in rule_words() if given.get(name) not in (None, False)}
     kind = next(
         (kind for kind in RULES.values() if options.keys() <= {f.name for f in fields(kind)}), None
     )
     if kind is None:
-        raise InputError("rule", f"must have all of {', '.join(options)}; none has")
+        raise InputError("rule", f"must have all of {', '.join(options)}, and no rule has")
     return kind(**options)
 
 
@@ -240,13 +242,13 @@ def sgd(
     momentum
         beta, one number or one per step, each in [0, 1).
     nesterov
-        Nesterov's momentum: the gradient is taken at e + beta d, not at e (heavy ball).
+        Nesterov's momentum: the gradient is taken at e + beta d instead of e (heavy ball).
     pytorch
         The velocity sums plain gradients and is multiplied by the current rate, as in
-        torch.optim.SGD. The two forms agree at a constant rate only.
+        torch.optim.SGD. The two forms agree only at a constant rate.
     average : (T,) array or str, optional
         Weights on the iterates u_1..u_T (``tail_average``, ``ema``), or "tail:0.5", "ema:0.99";
-        what they lack to 1 stays on u_0. None reads out the last iterate.
+        the remainder to 1 is on u_0. None means the last iterate.
     """
     beta = np.asarray(momentum, dtype=np.float64)
     weights = average if average is None or isinstance(average, str) else np.asarray(average)
@@ -254,19 +256,19 @@ def sgd(
 
 
 def rule_of(rule: UpdateRule | None, **shorthand: Any) -> UpdateRule:
-    """The rule, or ``sgd`` with the keywords that stand for one; both at once are refused."""
+    """The rule itself, or ``sgd`` with the shorthand keywords; giving both is refused."""
     defaults = {f.name: f.default for f in fields(SGD) if f.default is not MISSING}
-    given = [name for name, value in shorthand.items() if not _is(value, defaults[name])]
+    given = [name for name, value in shorthand.items() if not _equals(value, defaults[name])]
     if rule is None:
         return sgd(**shorthand)
     if given:
-        raise InputError(given[0], f"comes with {arg('rule')}, give one or the other")
+        raise InputError(given[0], f"is part of {arg('rule')}: give one or the other")
     if not isinstance(rule, UpdateRule):
         raise InputError("rule", "must be an update rule, such as bl.sgd()", repr(rule)[:60])
     return rule
 
 
-def _is(value: Any, default: Any) -> bool:
+def _equals(value: Any, default: Any) -> bool:
     return value is default or (np.ndim(value) == 0 and bool(value == default))
 
 
@@ -274,19 +276,19 @@ PLAIN = SGD()
 
 
 def linear(rule: UpdateRule | None, solver: str) -> SGD:
-    """The rule where it is a linear recursion, which ``solver`` needs; None is plain SGD."""
+    """Check that the rule is a linear recursion, as ``solver`` needs; None means plain SGD."""
     if rule is None:
         return PLAIN
     if not isinstance(rule, SGD):
-        raise InputError("rule", f"must be SGD's for {solver}", rule.name)
+        raise InputError("rule", f"must be a form of SGD for {solver}", rule.name)
     return rule
 
 
 def check_stable(rates: ArrayLike, largest_eigenvalue: float, rule: SGD = PLAIN) -> FloatArray:
-    """Step sizes for which the mean of every direction contracts, or ``Unstable``.
+    """Check that the mean contracts in every direction; ``Unstable`` if not.
 
-    At a fixed rate that is gamma mu < 2 (1 + beta) for heavy ball, 2 (1 + beta)/(1 + 2 beta)
-    for Nesterov in either form.
+    At a fixed rate the condition is gamma mu < 2 (1 + beta) for heavy ball and
+    gamma mu < 2 (1 + beta)/(1 + 2 beta) for Nesterov, in either form.
     """
     gamma = checks.vector("rates", rates)
     beta = rule.momenta(gamma.size)
