@@ -134,14 +134,18 @@ def test_a_procedure_and_its_option_reach_every_face():
     seen = _registered(
         PROCEDURE,
         "[solver]\nprocedure = 'replayed'\nreplays = 3",
-        [["risk", "--procedure", "replayed", "--replays", "3", "--batches", "constant"]],
+        [
+            ["risk", "--procedure", "replayed", "--replays", "3", "--batches", "constant"],
+            ["plan", "--procedure", "replayed", "--budget", "640"],
+        ],
     )
     assert "[choices: one-pass, multi-pass, reshuffled, gd, replayed]" in seen["risk"]
     assert "--replays INT: How often." in seen["risk"]
+    assert "[choices: one-pass, multi-pass, reshuffled, replayed]" in seen["plan"]
     assert seen["sweep"][0]["replays"] == 3
     assert "replayed" in seen["schema"]
     assert "| `replayed` | replayed SGD |" in seen["docs"]["procedures"]
-    assert seen["run"][0][1] == 0
+    assert [code for _, code in seen["run"]] == [0, 0]
 
 
 def test_a_trainer_reaches_every_face():

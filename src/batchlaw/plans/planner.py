@@ -24,14 +24,16 @@ from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import USUAL_STEP, PowerLaw, Spectrum, check_spectrum
 from batchlaw.plans.plan import UNITS, Plan, samples_of_budget, stages_of
 from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.risk.procedures import MultiPass, OnePass, Procedure, Reshuffled
+from batchlaw.risk.procedures import PROCEDURES, OnePass, Procedure, procedure_by_words
 from batchlaw.schedule.update_rule import PLAIN, UpdateRule, rule_of
 
-# Procedures that a plan can be for, and the stages that it may have where nothing is said.
-PROCEDURES: dict[str, type[Procedure]] = {
-    kind.name: kind for kind in (OnePass, MultiPass, Reshuffled)
-}
+# Stages that a plan may have where nothing is said.
 STAGES = 8
+
+
+def plannable() -> dict[str, type[Procedure]]:
+    """The procedures that a plan can be for: those that have batches."""
+    return {name: kind for name, kind in PROCEDURES.items() if kind.summary}
 
 
 def plan(
@@ -62,47 +64,46 @@ def plan(
     rates : (T,) array
         Step sizes of the run.
     budget
-        What may be spent, in ``unit``: samples, or tokens with ``sequence_length`` of them per
-        sample.
+        Total to spend, in ``unit``: samples, or tokens with ``sequence_length`` per sample.
     spectrum
         A ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` or ``ModelSpectrum``; by default a power
-        law with an exponent between 1.2 and 3, for which the worst case is made as good as it can
-        be. For plain SGD a power law's influence is taken in its closed form, ``influence_proxy``.
+        law with an exponent between 1.2 and 3, for which the plan minimises the worst case. For
+        plain SGD a power law's influence has a closed form, ``influence_proxy``.
     influence : (T,) or (K, T) array, optional
         In place of a spectrum: the influence of every update, from ``adam_influence`` or measured;
-        or K of them that are thought possible, for which the worst case is made as good as it
-        can be.
+        or K candidates, for which the plan minimises the worst case.
     rule
-        The update rule, ``bl.sgd(...)``; plain SGD by default. An influence has its own.
+        The update rule, ``bl.sgd(...)``; plain SGD by default. Not with ``influence``, which
+        already includes it.
     noise : (T,) array or "model", optional
         Variance of the gradient noise at every step, up to a factor, from a pilot run; or the
         problem's own, s2 + bias_t. The plan then follows sqrt(kappa_t noise_t).
     stages
-        At most so many constant stages; None leaves every step free.
+        Largest number of constant stages; None leaves every step free.
     min_batch
-        No batch is smaller.
+        Smallest batch allowed.
     max_batch
-        No batch is larger.
+        Largest batch allowed.
     multiple_of
         Every batch is a multiple of it.
     batch_factor
-        Stages differ by powers of this, and a rise comes after whole batches of the new size,
-        as OLMo-core needs it; a heuristic on top of the best stages.
+        Stages differ by powers of this, and the batch grows only after whole batches of the new
+        size, as OLMo-core requires; a heuristic on top of the best stages.
     unit
-        Of the budget: "samples" or "tokens".
+        Unit of the budget: "samples" or "tokens".
     sequence_length
         Tokens of one sample; needed where the budget is in tokens.
     procedure
         "one-pass"; or how a dataset is reused: "multi-pass", with independent batches, or
-        "reshuffled", in epochs, for which no gain is quoted, because none is known.
+        "reshuffled", in epochs, for which the gain is not known and none is quoted.
     dataset_size
-        Samples of the dataset that is reused.
+        Samples of the dataset.
     replacement
-        Batches of multi-pass are drawn with replacement.
+        Whether multi-pass draws batches with replacement.
     inputs
-        Kept in the plan: how rates and spectrum were given.
+        Recorded in the plan: how rates and spectrum were given.
     seed
-        Kept in the plan: the seed of any draws.
+        Recorded in the plan: the seed of any draws.
     """
     gamma = checks.vector("rates", rates)
     if not gamma.any():
@@ -120,7 +121,7 @@ def plan(
     kappa, candidates = source.influence * level, source.candidates * level
     batches, prediction = _batches(kappa, samples, limits)
     assumptions = [*source.assumptions, *noise_assumptions]
-    if isinstance(run, OnePass):
+    if not run.reuses:
         prediction |= _gain(kappa, batches) | _over(candidates, batches)
         if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
             prediction |= _exact_gain(spectrum, gamma, batches, rule)
@@ -148,31 +149,26 @@ def _samples(budget: int, unit: str, sequence_length: int | None) -> int:
     return samples_of_budget(None, budget, sequence_length)
 
 
-def _procedure(
-    name: str, dataset_size: int | None, replacement: bool, samples: int
-) -> OnePass | MultiPass | Reshuffled:
-    """The procedure; one pass must not need more samples than there are."""
-    checks.choice("procedure", name, PROCEDURES)
-    if replacement and name != MultiPass.name:
-        raise InputError("replacement", f"must come with procedure {MultiPass.name}", name)
-    if name == OnePass.name:
-        if dataset_size is not None and samples > checks.count("dataset_size", dataset_size):
-            raise InputError(
-                "budget",
-                f"must not be more than the {dataset_size} samples of the dataset for one pass",
-                f"{samples}",
-                f"name the {arg('procedure')}",
-            )
-        return OnePass()
-    if dataset_size is None:
+def _procedure(name: str, dataset_size: int | None, replacement: bool, samples: int) -> Procedure:
+    """The procedure; one that uses a sample once must not need more samples than there are."""
+    kind = plannable()[checks.choice("procedure", name, plannable())]
+    size = None if dataset_size is None else checks.count("dataset_size", dataset_size, minimum=2)
+    if kind.reuses and size is None:
         raise InputError("dataset_size", f"must be given for procedure {name}")
-    size = checks.count("dataset_size", dataset_size, minimum=2)
-    return MultiPass(size, replacement) if name == MultiPass.name else Reshuffled(size)
+    if not kind.reuses and size is not None and samples > size:
+        raise InputError(
+            "budget",
+            f"must not be more than the {size} samples of the dataset for procedure {name}",
+            f"{samples}",
+            f"name another {arg('procedure')}",
+        )
+    words = {"procedure": name, "replacement": replacement}
+    return procedure_by_words(words | ({"samples": size} if kind.reuses else {}))
 
 
 @dataclass(frozen=True, eq=False)
 class _Source:
-    """Influence, the candidates that it stands for, and what was assumed for it."""
+    """Influence, the candidates that it represents, and its assumptions."""
 
     influence: FloatArray
     candidates: FloatArray
@@ -185,7 +181,7 @@ def _given(
     rule: UpdateRule | None,
     gamma: FloatArray,
 ) -> _Source | None:
-    """An influence that the caller has; None where it must be computed."""
+    """The caller's influence; None where it must be computed."""
     if influence is None:
         return None
     for name, other in (("spectrum", spectrum), ("rule", rule)):
@@ -219,7 +215,7 @@ def _from_spectrum(spectrum: Spectrum, gamma: FloatArray, rule: UpdateRule) -> _
 
 
 def _from_power_law(law: PowerLaw, gamma: FloatArray, rule: UpdateRule) -> _Source:
-    # The closed form belongs to plain SGD; any other rule needs the eigenvalues themselves.
+    # The closed form is for plain SGD; any other rule needs the eigenvalues themselves.
     candidates = (
         power_law_candidates(gamma, law)
         if rule.plain
@@ -243,7 +239,7 @@ def _noise(
     gamma: FloatArray,
     rule: UpdateRule | None,
 ) -> tuple[FloatArray, list[str]]:
-    """Noise level of every step, and the sentence that says where it came from."""
+    """Noise level of every step, and the assumption behind it."""
     if noise is None:
         return np.ones_like(gamma), []
     if isinstance(noise, str):
@@ -264,7 +260,7 @@ def _noise(
 def _batches(
     kappa: FloatArray, samples: int, limits: Limits
 ) -> tuple[FloatArray, dict[str, float]]:
-    """The schedule, and its objective against the oracle's and the bound's."""
+    """The schedule, and its objective and lower bound relative to the oracle's."""
     if limits.stages is not None:
         staged = best_stages(kappa, samples, limits)
         batches = np.asarray(staged.batches, dtype=np.float64)
@@ -298,7 +294,7 @@ def _batches(
 
 
 def _gain(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
-    """What the schedule leaves against a constant one of the same sum."""
+    """Noise of the schedule relative to a constant one of the same sum."""
     constant = float(batches.mean())
     effective = float(effective_batch(kappa, batches))
     return {
@@ -317,7 +313,7 @@ def _exact_gain(
 
 
 def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:
-    """The schedule under every candidate: against its own oracle, and against a constant batch."""
+    """Worst case over the candidates, against each one's oracle and against a constant batch."""
     if candidates.shape[0] == 1:
         return {}
     noise = (candidates / batches).sum(axis=1)
@@ -329,23 +325,20 @@ def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:
     }
 
 
-def _reuse(
-    kappa: FloatArray, batches: FloatArray, run: MultiPass | Reshuffled
-) -> tuple[dict[str, float], str]:
-    """What is known where a dataset is reused, through rho_t, and what was assumed."""
-    if isinstance(run, Reshuffled):
+def _reuse(kappa: FloatArray, batches: FloatArray, run: Procedure) -> tuple[dict[str, float], str]:
+    """Prediction for a reused dataset, through rho_t, and its assumption."""
+    if not run.solvable:
         return {}, (
-            f"{run.sampling} of a dataset of {run.samples} samples; no gain is quoted: their "
+            f"{run.data}; no gain is quoted: their "
             "noise is smaller and follows another law, while the stages follow the influence for "
             "independent batches"
         )
     constant = float(batches.mean())
-    both = [batches, np.full(batches.size, constant)]
-    ours, theirs = run.summaries(kappa, both)[run.summary]
+    schedules = [batches, np.full(batches.size, constant)]
+    planned, reference = run.summaries(kappa, schedules)[run.summary]
     prediction = {
         "constant_batch": constant,
-        "effective_fluctuation": float(ours),
-        "noise_against_constant": float(ours / theirs) if theirs > 0.0 else 1.0,
+        "effective_fluctuation": float(planned),
+        "noise_against_constant": float(planned / reference) if reference > 0.0 else 1.0,
     }
-    how = "with" if run.replacement else "without"
-    return prediction, f"{run.sampling} {how} replacement from a dataset of {run.samples} samples"
+    return prediction, run.data

@@ -1,7 +1,7 @@
-"""Procedures: what is run on the data. One class each, with all that can be computed of it.
+"""Procedures that run on the data: one class each, with everything that can be computed for it.
 
-A further procedure is a subclass of ``Procedure`` and one call of ``register_procedure``; its
-name, options and parts then reach the command line, sweeps and the page.
+To add one, write a subclass of ``Procedure`` and call ``register_procedure``; its name, options
+and parts then appear in the command line, sweeps and the page.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from batchlaw.risk.runs import Dataset
 from batchlaw.risk.simulate import simulate_gradient_descent, simulate_multi_pass, simulate_one_pass
 from batchlaw.schedule.update_rule import WORD, UpdateRule, linear
 
-# N of the procedures that reuse a dataset, where nothing is said.
+# Default size N of a dataset that is reused.
 SAMPLES = 512
 _SAMPLES = Word(
     "samples", COUNT, f"N, the size of the dataset that is reused; {SAMPLES} by default.", low=2
@@ -36,28 +36,28 @@ _SAMPLES = Word(
 
 @dataclass(frozen=True)
 class Procedure(ABC):
-    """What is run on the data.
+    """How data are used: in one pass, in several, or all at every update.
 
     Attributes
     ----------
     name
-        Its one spelling, in options, files and menus.
+        Its spelling in options, files and menus.
     title
         Its name in a sentence.
     sampling
         How batches are drawn, in a sentence.
     parts
-        The terms of its risk beside the irreducible and the approximation.
+        The terms of its risk besides the irreducible and the approximation.
     noise
-        The term that batches change.
+        The term that depends on the batches.
     summary
-        "b_eff" or "rho_eff", what sums up a schedule's batches; empty where there are none.
+        "b_eff" or "rho_eff", the number that summarises a schedule; empty without batches.
     reuses
         Whether it reads a dataset more than once.
     solvable
-        Whether its risk can be had without Monte Carlo.
+        Whether its risk can be computed without Monte Carlo.
     traceable
-        Whether that can be had after every update.
+        Whether it can be computed after every update.
     """
 
     name: ClassVar[str]
@@ -74,6 +74,11 @@ class Procedure(ABC):
     def max_batch(self) -> int | None:
         """The largest batch that can be drawn."""
         return None
+
+    @property
+    def data(self) -> str:
+        """Where the samples of a batch come from, in a sentence."""
+        return self.sampling
 
     def check_rule(self, rule: UpdateRule) -> None:
         """Refuse an update rule that this procedure has no solver for."""
@@ -179,7 +184,7 @@ class MultiPass(Procedure):
     replacement
         Whether a batch is drawn with replacement.
     method
-        Of the expectation over datasets: "mean-field" (all parts) or "simple" (the fluctuation
+        For the expectation over datasets: "mean-field" (all parts) or "simple" (the fluctuation
         alone, cheaper).
     """
 
@@ -215,6 +220,11 @@ class MultiPass(Procedure):
     @property
     def max_batch(self) -> int | None:
         return None if self.replacement else self.samples
+
+    @property
+    def data(self) -> str:
+        how = "with" if self.replacement else "without"
+        return f"{self.sampling} {how} replacement from a dataset of {self.samples} samples"
 
     def expected(
         self,
@@ -277,7 +287,7 @@ class MultiPass(Procedure):
 class Reshuffled(Procedure):
     """Every epoch goes through a fresh random order of a dataset.
 
-    No recursion for its moments is known, so that its expectation over datasets is simulated;
+    No recursion for its moments is known, so its expectation over datasets is simulated;
     given a dataset, ``reshuffling_first_order`` is an approximation for small steps.
     """
 
@@ -298,6 +308,10 @@ class Reshuffled(Procedure):
     @property
     def max_batch(self) -> int | None:
         return self.samples
+
+    @property
+    def data(self) -> str:
+        return f"{self.sampling} of a dataset of {self.samples} samples"
 
     def expected(
         self,
@@ -411,7 +425,7 @@ for _kind in (OnePass, MultiPass, Reshuffled, GradientDescent):
 
 
 def check_simulated(rule: UpdateRule) -> None:
-    """Refuse an update rule that the simulators do not have."""
+    """Refuse an update rule that the simulators do not support."""
     if not rule.plain:
         raise InputError(rule.changed[0], "exists without Monte Carlo only")
 
@@ -419,18 +433,18 @@ def check_simulated(rule: UpdateRule) -> None:
 def procedure_words() -> dict[str, Word]:
     """The options of all procedures, by name."""
     return {
-        each.name: each.metadata[WORD]
+        option.name: option.metadata[WORD]
         for kind in PROCEDURES.values()
-        for each in fields(kind)
-        if WORD in each.metadata
+        for option in fields(kind)
+        if WORD in option.metadata
     }
 
 
 def procedure_by_words(given: Mapping[str, Any]) -> Procedure:
-    """The procedure that words ask for; an option that it does not have is refused."""
+    """The procedure that the words describe; an option that it does not have is refused."""
     name = given.get("procedure") or OnePass.name
     kind = PROCEDURES[checks.choice("procedure", name, PROCEDURES)]
-    known = {each.name for each in fields(kind)}
+    known = {option.name for option in fields(kind)}
     others = [word for word in procedure_words() if word not in known]
     refuse_unused(given, others, f"procedure {name}")
     return kind(**{word: given[word] for word in known if given.get(word) is not None})

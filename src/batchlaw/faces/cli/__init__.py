@@ -24,7 +24,7 @@ app = App(
     result_action="return_value",
     suppress_keyboard_interrupt=False,
 )
-# Name -> the function behind it, and what it does. Loaded when it is called.
+# Command -> (module:function, help). A module is imported only when its command is called.
 COMMANDS = {
     "reproduce": (
         "reproduce:reproduce",
@@ -32,21 +32,21 @@ COMMANDS = {
     ),
     "plan": (
         "plan:plan",
-        "Batch sizes for a run: what they buy, and something to paste into a trainer.",
+        "Batch sizes for a run: what they gain, and settings to paste into a trainer.",
     ),
     "estimate": (
         "estimate:estimate",
-        "Spectrum and influence from a sample of features, with a band, for a plan.",
+        "Estimate the spectrum and influence from features, with a confidence band.",
     ),
-    "check": ("check:check", "Find a broken horizon, budget or stage before a run."),
-    "risk": ("risk:risk", "Risk of batch schedules in its parts, exact or simulated."),
+    "check": ("check:check", "Find mistakes in horizons, budgets and stages before a run starts."),
+    "risk": ("risk:risk", "The risk of batch schedules, part by part, exact or simulated."),
     "law": (
         "law:law",
-        "The paper's scaling laws at a setting: terms, horizons, and which conditions hold.",
+        "Evaluate the paper's scaling laws: terms, horizons, and which conditions hold.",
     ),
     "verify": (
         "verify:verify",
-        "Check the paper's claims with exact risks: a verdict for each, and a report.",
+        "Check the paper's claims against exact risks: one verdict per claim, and a report.",
     ),
     "static-batch": (
         "static_batch:static_batch",
@@ -54,33 +54,33 @@ COMMANDS = {
     ),
     "sweep": (
         "sweep:app",
-        "Many settings at once: a grid or a random design, resumable, on a cluster too.",
+        "Compute many settings: a grid or a random design, resumable, locally or on a cluster.",
     ),
     "explore": (
         "explore:explore",
-        "Open a page on which schedules, influence and risks can be seen and moved.",
+        "Open a web page that shows schedules, influence and risks interactively.",
     ),
     "study": (
         "study:study",
-        "Train real models with each batch schedule, at equal steps and samples.",
+        "Train real models with each batch schedule, at equal updates and samples.",
     ),
 }
 for _name, (_where, _help) in COMMANDS.items():
     app.command(f"batchlaw.faces.cli.{_where}", name=_name, help=_help)
 
-# Exit codes: bad input, work that could not be finished, an error in batchlaw itself.
+# Exit codes.
 BAD_INPUT, UNFINISHED, BUG, INTERRUPTED = 2, 1, 70, 130
 BUG_LINE = (
-    "batchlaw: this is an error in batchlaw itself, not in what was asked; please report it with "
-    "the lines above and the command"
+    "batchlaw: this is a bug in batchlaw, not in your input; please report it with the command and "
+    "the lines above"
 )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run a command. Bad input is one line on stderr and exit code 2, without a traceback.
+    """Run a command and return its exit code.
 
-    1 means that the work could not be finished, or that figures which must agree do not; 70
-    that batchlaw itself has a bug, whose traceback is shown.
+    Bad input gives 2 and one line on stderr, without a traceback. 1 means that the work could
+    not be finished, or that a check failed; 70 is a bug in batchlaw, with its traceback.
     """
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
@@ -93,7 +93,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _say("out of memory: ask for fewer steps or repetitions", BAD_INPUT)
     except BrokenPipeError:
-        # The reader has left; point stdout elsewhere so that closing it is quiet.
+        # The reader of our pipe is gone: redirect stdout so that closing it raises nothing.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return UNFINISHED
     except OSError as error:
@@ -116,7 +116,7 @@ class _options:  # noqa: N801 - used as a function
         self._names = {name for argument in arguments for name in argument.names}
 
     def name(self, field: str) -> str:
-        """``--option`` where the command has one for the argument, else its own name."""
+        """The command's ``--option`` for an argument, or the argument's name if it has none."""
         from batchlaw.design.vocabulary import FIELDS
 
         for word in (field, FIELDS.get(field, field)):
@@ -127,6 +127,6 @@ class _options:  # noqa: N801 - used as a function
 
 
 def _say(text: str, code: int) -> int:
-    """One line on stderr, and the exit code."""
+    """Print one line on stderr and return the exit code."""
     print(f"batchlaw: {' '.join(text.split())}", file=sys.stderr)
     return code

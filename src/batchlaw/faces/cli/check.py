@@ -1,4 +1,4 @@
-"""``batchlaw check``: what would go wrong in a run, before it starts."""
+"""``batchlaw check``: find mistakes in a run before it starts."""
 
 from __future__ import annotations
 
@@ -30,30 +30,30 @@ class TrainerOptions:
     Attributes
     ----------
     train_steps
-        Updates of the run.
+        Updates in the run.
     train_samples
-        Samples of the run.
+        Samples in the run.
     train_tokens
-        Tokens of the run.
+        Tokens in the run.
     sequence_length
-        Tokens of a sample; a plan brings its own.
+        Tokens per sample; taken from the plan if there is one.
     data_parallel
-        Replicas.
+        Number of data-parallel replicas.
     micro_batch
-        Samples that a replica takes at once.
+        Samples per replica in one forward pass.
     dataset_samples
-        Size of the dataset.
+        Samples in the dataset.
     counts
-        What the trainer's learning-rate schedule counts.
+        Unit in which the trainer's learning-rate schedule counts.
     counted_batch
-        Batch size by which the trainer multiplies its steps, to count samples (Megatron-LM
-        with --train-iters: its global batch size).
+        Batch size by which the trainer multiplies steps to get samples (Megatron-LM with
+        --train-iters: its global batch size).
     warmup
-        Length of the warmup, as counted.
+        Length of the warmup, in that unit.
     decay
-        Length of the decay, as counted.
+        Length of the decay, in that unit.
     horizon
-        Where the decay ends, as counted; by default where the run does.
+        Where the decay ends, in that unit; the end of the run by default.
     """
 
     train_steps: Whole | None = None
@@ -70,7 +70,7 @@ class TrainerOptions:
     horizon: Whole | None = None
 
     def missing(self) -> list[str]:
-        """What can't be checked without these settings."""
+        """Checks that are skipped because their settings are missing."""
         unchecked = {
             "the budget (train-samples or train-tokens)": (self.train_samples, self.train_tokens),
             "the warmup": (self.warmup,),
@@ -79,7 +79,7 @@ class TrainerOptions:
         return [what for what, given in unchecked.items() if all(x is None for x in given)]
 
     def build(self, plan: Plan | None) -> TrainerSettings:
-        """The settings, with what a plan knows of them."""
+        """The settings, completed from the plan if there is one."""
         given = asdict(self)
         if plan is not None and plan.sequence_length is not None:
             if self.sequence_length not in (None, plan.sequence_length):
@@ -90,7 +90,7 @@ class TrainerOptions:
                 )
             given["sequence_length"] = plan.sequence_length
         if plan is not None:
-            # A plan may leave less of its budget than a stage can use: that is no mistake.
+            # A plan may leave a remainder too small for any stage: not a mistake.
             name = "train_tokens" if plan.unit == "tokens" else "train_samples"
             if given[name] == plan.budget:
                 given[name] = plan.spent
@@ -108,24 +108,24 @@ def check(
     scale: float | None = None,
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
 ) -> int:
-    """Find broken horizons, budgets that do not add up, and stages that cannot run or matter.
+    """Find wrong horizons, budgets that do not add up, and stages that cannot run or matter.
 
-    Exit code 1 where an error was found; warnings alone give 0.
+    The exit code is 1 if an error was found, 0 if there are only warnings.
 
     Parameters
     ----------
     plan
-        A plan's JSON file, in place of rates and batches.
+        JSON file of a plan, instead of rates and batches.
     rates
         CSV file with a column rate, one row per step.
     batches
         CSV file with a column batch, one row per step.
     exponent
-        Decay exponent a of the spectrum, to judge stages by their influence.
+        Decay exponent a of the spectrum; with it, stages are judged by their influence.
     scale
-        Trace of the covariance, with the exponent.
+        Trace of the covariance; needed with the exponent.
     json_
-        Print JSON instead of lines.
+        Print JSON instead of text.
     """
     plan_read = None if plan is None else _read_plan(plan)
     gamma, sizes = _schedules(plan_read, rates, batches)
@@ -143,12 +143,12 @@ def check(
 
 
 def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
-    """The power law that a plan was made for: the middle of its exponents, and its trace."""
+    """Exponent (the middle of its range) and trace of the power law a plan was made for."""
     problem = plan.inputs.get("problem", {})
     if "scale" not in plan.inputs or not isinstance(problem, dict) or problem.get("problem"):
         return None, None
     given = plan.inputs.get("exponent")
-    exponents = EXPONENTS if given is None else [float(each) for each in given.split(":")]
+    exponents = EXPONENTS if given is None else [float(text) for text in given.split(":")]
     middle = (exponents[0] + exponents[-1]) / 2.0
     return middle, PowerLaw(middle, plan.inputs["scale"]).trace(float(plan.rates.max()))
 

@@ -1,4 +1,4 @@
-"""``batchlaw estimate``: the spectrum and the influence behind a sample of features."""
+"""``batchlaw estimate``: spectrum and influence, estimated from a sample of features."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from batchlaw.faces.cli.table import sparkline
 from batchlaw.from_data import EstimatedSpectrum, InfluenceBand, Tail, fit_tail, influence_band
 from batchlaw.from_data.feature_file import read_features
 
-# Samples from which the coverage of the band was measured (docs/estimate.md).
-MEASURED = 16
+# The band's coverage was measured with this many samples or more (docs/estimate.md).
+MIN_MEASURED_SAMPLES = 16
 
 Flag = Annotated[bool, Parameter(negative=())]
 
@@ -47,33 +47,33 @@ def estimate(
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
     output_dir: Path | None = None,
 ) -> int:
-    """Estimate the spectrum and the influence from features, for a schedule that fits the data.
+    """Estimate the spectrum and the influence from features, to plan batches for your data.
 
     Parameters
     ----------
     features
-        A .npz, .npy, .csv or .parquet file: one row a sample, one column a feature. Or
-        module:function, a Python function that returns (model, loss, data) of PyTorch.
+        A .npz, .npy, .csv or .parquet file with one row per sample and one column per feature;
+        or module:function, a Python function that returns a PyTorch (model, loss, data).
     array
         Name of the array in an .npz file.
     drop
-        Columns that are no features, separated by commas.
+        Columns that are not features, separated by commas.
     centre
-        Remove the mean of every column, as a model with an intercept does.
+        Subtract the mean of every column, as a model with an intercept does.
     allow_constant
-        Accept columns that do not vary.
+        Accept columns with a single value.
     level
-        Probability with which the band covers the influence of a step.
+        Probability that the band covers the influence of a given step.
     draws
-        Gaussian samples from which the band is learned; 0 for a normal one.
+        Gaussian samples that calibrate the band; 0 for a normal approximation.
     seed
-        Of those draws; for a model, of the probes of its trace.
+        Seed of those draws; for a model, of the probes that estimate its trace.
     count
-        For a model: how many of its largest eigenvalues are computed.
+        For a model: how many of the largest eigenvalues to compute.
     kind
-        For a model: which matrix.
+        For a model: the matrix whose spectrum is estimated.
     json_
-        Print JSON instead of lines.
+        Print JSON instead of text.
     output_dir
         Directory for estimate.json, spectrum.csv (for plan) and influence.csv.
     """
@@ -109,10 +109,10 @@ def estimate(
 
 
 def _report(band: InfluenceBand, tail: Tail | None, why: str) -> str:
-    found = band.spectrum
-    top = ", ".join(f"{x:.4g}" for x in found.each()[:5])
-    own = ", ".join(f"{x:.4g}" for x in found.sample_eigenvalues[:5])
-    wide = sys.stdout.encoding.lower().startswith("utf")
+    spectrum = band.spectrum
+    top = ", ".join(f"{x:.4g}" for x in spectrum.each()[:5])
+    sample_top = ", ".join(f"{x:.4g}" for x in spectrum.sample_eigenvalues[:5])
+    wide = (sys.stdout.encoding or "").lower().startswith("utf")
     middle = band.influence > 0.0
     spread = [
         np.sqrt(high[middle] / low[middle])
@@ -120,10 +120,10 @@ def _report(band: InfluenceBand, tail: Tail | None, why: str) -> str:
     ]
     percent = f"{100 * band.level:g} % band"
     lines = [
-        f"{found.samples} samples, {found.dim} features",
-        f"trace {found.trace:.6g}, effective ranks: {found.stable_rank:.4g} (trace / largest), "
-        f"{found.participation:.4g} (trace^2 / trace of the square)",
-        f"largest eigenvalues {top} (of the sample itself: {own})",
+        f"{spectrum.samples} samples, {spectrum.dim} features",
+        f"trace {spectrum.trace:.6g}, effective ranks: {spectrum.stable_rank:.4g} "
+        f"(trace / largest), {spectrum.participation:.4g} (trace^2 / trace of the square)",
+        f"largest eigenvalues {top} (of the sample itself: {sample_top})",
         _tail_line(tail, why),
         "",
         f"influence {sparkline(band.influence, wide)}",
@@ -144,18 +144,20 @@ def _tail_line(tail: Tail | None, why: str) -> str:
     if tail is None:
         return f"no exponent: {why}"
     low, high = tail.interval
-    said = (
+    text = (
         f"eigenvalues fall as i^-{tail.exponent:.3g} (95 % interval {low:.3g} to {high:.3g}), seen "
         f"from {tail.window[0]:.3g} to {tail.window[1]:.3g}, about directions "
         f"{tail.ranks[0]:.0f} to {tail.ranks[1]:.0f}"
     )
-    return said if tail.settled else f"{said}; a power law fits poorly there"
+    return text if tail.settled else f"{text}; a power law fits poorly there"
 
 
 def _notes(band: InfluenceBand) -> list[str]:
     notes = []
-    if band.spectrum.samples < MEASURED:
-        notes.append(f"fewer than {MEASURED} samples: how often the band covers is not known")
+    if band.spectrum.samples < MIN_MEASURED_SAMPLES:
+        notes.append(
+            f"fewer than {MIN_MEASURED_SAMPLES} samples: how often the band covers is not known"
+        )
     if not band.draws:
         notes.append("the band is normal around the estimate, without draws")
     return notes
@@ -171,16 +173,16 @@ def _plan_command(directory: Path, rates: RateOptions, gamma: FloatArray) -> str
 def _document(
     band: InfluenceBand, tail: Tail | None, why: str, gamma: FloatArray, setting: dict[str, Any]
 ) -> dict[str, Any]:
-    found = band.spectrum
+    spectrum = band.spectrum
     return {
-        "samples": found.samples,
-        "features": found.dim,
-        "trace": found.trace,
-        "stable_rank": found.stable_rank,
-        "participation": found.participation,
-        "eigenvalues": found.eigenvalues.tolist(),
-        "multiplicity": found.multiplicity.tolist(),
-        "sample_eigenvalues": found.sample_eigenvalues.tolist(),
+        "samples": spectrum.samples,
+        "features": spectrum.dim,
+        "trace": spectrum.trace,
+        "stable_rank": spectrum.stable_rank,
+        "participation": spectrum.participation,
+        "eigenvalues": spectrum.eigenvalues.tolist(),
+        "multiplicity": spectrum.multiplicity.tolist(),
+        "sample_eigenvalues": spectrum.sample_eigenvalues.tolist(),
         "tail": why if tail is None else _finite(asdict(tail)),
         "level": band.level,
         "draws": band.draws,
@@ -216,9 +218,9 @@ def _write(
         files.csv("influence.csv", _steps(band, gamma))
 
 
-def _spectrum_rows(found: EstimatedSpectrum) -> list[dict[str, float]]:
-    """What plan and risk read; features know no target, so its energy is zero."""
+def _spectrum_rows(spectrum: EstimatedSpectrum) -> list[dict[str, float]]:
+    """Rows that plan and risk read. Features do not determine a target: its energy is zero."""
     return [
-        {"eigenvalue": float(mu), "energy": 0.0, "multiplicity": float(many)}
-        for mu, many in zip(found.eigenvalues, found.multiplicity, strict=True)
+        {"eigenvalue": float(mu), "energy": 0.0, "multiplicity": float(count)}
+        for mu, count in zip(spectrum.eigenvalues, spectrum.multiplicity, strict=True)
     ]

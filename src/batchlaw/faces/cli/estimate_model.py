@@ -25,33 +25,33 @@ from batchlaw.model.model_spectrum import ModelSpectrum, NoisyNodes
 
 
 def load(name: str) -> Any:
-    """What ``module:function`` returns."""
+    """Call ``module:function`` and return its (model, loss, data)."""
     module, _, function = name.partition(":")
     wanted = "must be a module and a function in it"
     try:
-        make = getattr(importlib.import_module(module), function, None)
+        factory = getattr(importlib.import_module(module), function, None)
     except Exception as error:
         raise InputError("features", wanted, hint=_described(error), subject=name) from None
-    if not callable(make):
+    if not callable(factory):
         raise InputError(
             "features", wanted, hint=f"{module} has no function {function!r}", subject=name
         )
     try:
-        made = make()
+        loaded = factory()
     except Exception as error:
         raise InputError(
             "features",
             f"must return (model, loss, data), it raised {_described(error)}",
             subject=name,
         ) from None
-    if not isinstance(made, tuple) or len(made) != 3:
-        got = f"a tuple of {len(made)}" if isinstance(made, tuple) else type(made).__name__
+    if not isinstance(loaded, tuple) or len(loaded) != 3:
+        got = f"a tuple of {len(loaded)}" if isinstance(loaded, tuple) else type(loaded).__name__
         raise InputError("features", "must return (model, loss, data)", got, subject=name)
-    return made
+    return loaded
 
 
 def _described(error: Exception) -> str:
-    """An error of somebody else's code in one line, with the place that raised it."""
+    """An error of the user's code in one line, with the place that raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     place = [f for f in frames if not f.filename.startswith("<")][-1]
     first = next(iter(str(error).strip().splitlines()), "")
@@ -60,31 +60,31 @@ def _described(error: Exception) -> str:
 
 @contextmanager
 def _working_directory() -> Iterator[None]:
-    """Modules of the working directory are found meanwhile."""
-    here = os.getcwd()
-    sys.path.insert(0, here)
+    """Make modules in the working directory importable."""
+    directory = os.getcwd()
+    sys.path.insert(0, directory)
     try:
         yield
     finally:
-        # By value: what runs meanwhile may put its own in front.
-        if here in sys.path:
-            sys.path.remove(here)
+        # By value, not by position: the imported code may have inserted paths before it.
+        if directory in sys.path:
+            sys.path.remove(directory)
 
 
 def estimate_model(
     name: str, gamma: FloatArray, count: int, kind: str, seed: int, output_dir: Path | None
 ) -> tuple[str, dict[str, Any]]:
-    """The report in words and in full; files are written where a directory is given."""
+    """The report as text and as a document; also writes files if a directory is given."""
     output = None if output_dir is None else OutputDirectory(output_dir)
     try:
         from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
     except ModuleNotFoundError as error:
         raise InputError("features", "needs PyTorch for a model", hint=str(error)) from None
     with _working_directory():
-        made = load(name)
+        loaded = load(name)
         try:
-            found = model_spectrum(*made, count=count, kind=kind, noise=True, seed=seed)
-            scale = gradient_noise_scale(*made)
+            spectrum = model_spectrum(*loaded, count=count, kind=kind, noise=True, seed=seed)
+            scale = gradient_noise_scale(*loaded)
         except (TypeError, AttributeError, LookupError, RuntimeError) as error:
             raise InputError(
                 "features",
@@ -92,8 +92,8 @@ def estimate_model(
                 hint=_described(error),
                 subject=name,
             ) from None
-    nodes = found.nodes()
-    kappa = influence(found, gamma)
+    nodes = spectrum.nodes()
+    kappa = influence(spectrum, gamma)
     if not kappa.any():
         raise InputError(
             "features",
@@ -102,7 +102,7 @@ def estimate_model(
         )
     document = {
         "model": name,
-        "spectrum": {key: _plain(value) for key, value in asdict(found).items()},
+        "spectrum": {key: _plain(value) for key, value in asdict(spectrum).items()},
         "noise_scale": {key: _plain(value) for key, value in asdict(scale).items()},
         "influence": kappa.tolist(),
         "rates": gamma.tolist(),
@@ -119,39 +119,39 @@ def estimate_model(
                     for t in range(kappa.size)
                 ],
             )
-    return _report(found, scale, kappa), document
+    return _report(spectrum, scale, kappa), document
 
 
 def print_model(report: str, document: dict[str, Any], as_json: bool) -> None:
-    """One or the other on stdout."""
+    """Print the report, or the document as JSON."""
     print(json.dumps(document, indent=2) if as_json else report)
 
 
 def _plain(value: Any) -> Any:
-    """Arrays as lists, and what JSON cannot hold as null."""
+    """Arrays as lists; infinities and NaN, which JSON cannot hold, as null."""
     if isinstance(value, np.ndarray):
         return value.tolist()
     return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _rows(nodes: NoisyNodes) -> list[dict[str, float]]:
-    """What plan reads. A direction weighs by its noise: influence then counts what it receives."""
+    """Rows that plan reads: each direction is weighted by the noise it receives."""
     return [
-        {"eigenvalue": float(mu), "energy": 0.0, "multiplicity": float(many)}
-        for mu, many in zip(nodes.eigenvalues, nodes.weight, strict=True)
+        {"eigenvalue": float(mu), "energy": 0.0, "multiplicity": float(weight)}
+        for mu, weight in zip(nodes.eigenvalues, nodes.weight, strict=True)
     ]
 
 
-def _report(found: ModelSpectrum, scale: Any, kappa: FloatArray) -> str:
-    wide = sys.stdout.encoding.lower().startswith("utf")
+def _report(spectrum: ModelSpectrum, scale: Any, kappa: FloatArray) -> str:
+    wide = (sys.stdout.encoding or "").lower().startswith("utf")
     batches = np.sqrt(kappa)
     batches /= batches.mean()
-    top = ", ".join(f"{x:.4g}" for x in found.eigenvalues[:5])
-    noise = f"{found.noise_trace:.4g}" if found.noise_trace is not None else "unknown"
+    top = ", ".join(f"{x:.4g}" for x in spectrum.eigenvalues[:5])
+    noise = f"{spectrum.noise_trace:.4g}" if spectrum.noise_trace is not None else "unknown"
     return "\n".join(
         [
-            f"{found.dimension} parameters, {found.samples} samples, {found.kind} matrix",
-            f"largest eigenvalues {top}; trace {found.trace:.4g} ± {found.trace_error:.2g}",
+            f"{spectrum.dimension} parameters, {spectrum.samples} samples, {spectrum.kind} matrix",
+            f"largest eigenvalues {top}; trace {spectrum.trace:.4g} ± {spectrum.trace_error:.2g}",
             f"trace of the gradient noise {noise}; gradient noise scale {scale.scale:.4g} "
             f"± {scale.scale_error:.2g} samples",
             f"influence {sparkline(kappa, wide)}",

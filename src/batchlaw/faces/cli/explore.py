@@ -1,4 +1,4 @@
-"""``batchlaw explore``: the page, on this machine."""
+"""``batchlaw explore``: serve the explorer's page from this machine."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from batchlaw.faces.cli.inputs import Flag
 
 
 def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> int:
-    """Start the explorer and open its page in a browser; Ctrl-C ends it.
+    """Start the explorer and open its page in a browser; Ctrl-C stops it.
 
     Parameters
     ----------
     port
-        A free one by default.
+        Port to listen on; any free port by default.
     host
-        Address to listen on; 0.0.0.0 is every address of this machine. Others than loopback's
-        let other machines in: there is no password.
+        Address to listen on; 0.0.0.0 is every address of this machine. Any address other than
+        loopback admits other machines, and there is no password.
     quiet
         Do not open a browser.
     """
@@ -50,7 +50,7 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
         print(f"{address}  (Ctrl-C ends it)", flush=True)
         if names:
             print("batchlaw: open to other machines, without a password", file=sys.stderr)
-        # Compiled functions are loaded, or made, while the browser starts.
+        # Load or compile the numba functions while the browser starts.
         threading.Thread(target=view, args=(page_setting()(),), daemon=True).start()
         if not quiet:
             webbrowser.open(address)
@@ -67,7 +67,7 @@ def explore(*, port: int = 0, host: str = "127.0.0.1", quiet: Flag = False) -> i
 
 
 def _listener(host: str, port: int) -> socket.socket:
-    """A socket that listens before its address is printed: who is early waits."""
+    """A socket that already listens when its address is printed: early requests wait."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=2048)
@@ -75,14 +75,14 @@ def _listener(host: str, port: int) -> socket.socket:
         raise InputError(
             "port", "must be free to listen on", hint=f"{error}", subject=f"{host}:{port}"
         ) from None
-    # Inherited by every connection. Otherwise the second part of a reply waits 40 ms for the
+    # Inherited by every connection. Without it the second packet of a reply waits 40 ms for the
     # browser to acknowledge the first.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
 
 
 def _names(host: str) -> frozenset[str]:
-    """Names that a request may be for, beside loopback's; none where only loopback listens."""
+    """Host names to accept besides loopback; empty if only loopback listens."""
     try:
         if ipaddress.ip_address(host).is_loopback:
             return frozenset()

@@ -1,4 +1,4 @@
-"""Help as plain text, each entry wrapped once to the terminal with its other lines indented."""
+"""Help as plain text: each entry wrapped to the terminal's width with a hanging indent."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
 
 # Wider than any paragraph: cyclopts pads and breaks text at the width of its console.
-UNBROKEN = 10_000
-HANGING = 4
+UNBROKEN_WIDTH = 10_000
+HANGING_INDENT = 4
 
 
 class HelpText:
-    """A ``HelpFormatter`` of cyclopts: its plain one, on a console that breaks no line."""
+    """A cyclopts ``HelpFormatter``: its plain one, on a console too wide to break lines."""
 
     def __init__(self) -> None:
         self._plain = PlainFormatter()
@@ -35,7 +35,7 @@ class HelpText:
 def _print(console: Console, render: Callable[[Console], None]) -> None:
     from rich.console import Console
 
-    wide = Console(width=UNBROKEN, color_system=None)
+    wide = Console(width=UNBROKEN_WIDTH, color_system=None)
     with wide.capture() as captured:
         render(wide)
     for line in captured.get().splitlines():
@@ -48,7 +48,7 @@ def _wrapped(line: str, width: int) -> str:
         line.strip(),
         width,
         initial_indent=indent,
-        subsequent_indent=indent + " " * HANGING if indent else "",
+        subsequent_indent=indent + " " * HANGING_INDENT if indent else "",
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -1,4 +1,4 @@
-"""The words of a case as options of the command line; whole numbers also as 1e12, 250B or 1T."""
+"""The words of a case as command-line options; whole numbers may be 1e12, 250B or 1T."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SUFFIXES = {"K": 10**3, "M": 10**6, "B": 10**9, "T": 10**12}
 
 
 def _whole(_: type, tokens: list[Token]) -> int:
-    """A whole number, also as 1e12, 250B or 1T; 3.9 is refused, not rounded."""
+    """A whole number, possibly written 1e12, 250B or 1T; 3.9 is refused, not rounded."""
     (token,) = tokens
     text, factor = token.value, 1
     if text[-1:].upper() in SUFFIXES:
@@ -36,7 +36,7 @@ def _phase_end(_: type, tokens: list[Token]) -> int | float:
     try:
         return kinds.phase_end("it", token.value)
     except InputError as error:
-        raise ValueError(error.sentence()) from None  # what Cyclopts expects of a converter
+        raise ValueError(error.sentence()) from None  # what cyclopts expects from a converter
 
 
 Whole = Annotated[int, Parameter(converter=_whole)]
@@ -54,22 +54,22 @@ _TYPES: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class Options:
-    """Options that stand for words; those that were not given are None, or False."""
+    """One option per word; an option that was not given is None, or False for a flag."""
 
     def words(self) -> dict[str, Any]:
-        """What was given, by the words' names."""
-        values = {each.name: getattr(self, each.name) for each in fields(self)}
-        # A comparison would take 0 for False.
+        """The options that were given, by word."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        # Not `in (None, False)`: 0 == False.
         return {n: value for n, value in values.items() if value is not None and value is not False}
 
 
 def choice_of(names: tuple[str, ...]) -> Any:
-    """The type of an option that takes one of some names."""
+    """The type of an option that takes one of these names."""
     return Literal.__getitem__(names)
 
 
 def option_class(title: str, words: tuple[Word, ...]) -> Any:
-    """A dataclass whose fields are the options of some words, for a command's signature."""
+    """A dataclass with one option per word, for a command's signature."""
     rows: list[Any] = []
     for word in words:
         text = Parameter(help=word.help, show_default=False)
@@ -78,10 +78,10 @@ def option_class(title: str, words: tuple[Word, ...]) -> Any:
             continue
         kind = choice_of(word.choices) if word.kind == kinds.CHOICE else _TYPES[word.kind]
         rows.append((word.name, Annotated[kind | None, text], None))
-    # Cyclopts takes a class without a module of ours for one of Python's own.
-    here = {"__module__": __name__}
-    made = make_dataclass(title, rows, bases=(Options,), namespace=here, frozen=True)
-    return Parameter(name="*")(made)
+    # Without our module's name cyclopts would take the class for a builtin.
+    namespace = {"__module__": __name__}
+    options = make_dataclass(title, rows, bases=(Options,), namespace=namespace, frozen=True)
+    return Parameter(name="*")(options)
 
 
 if TYPE_CHECKING:

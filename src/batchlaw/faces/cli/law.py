@@ -1,4 +1,4 @@
-"""``batchlaw law``: the paper's theorems at a setting, and which of their conditions hold."""
+"""``batchlaw law``: the paper's theorems for a setting, and which of their conditions hold."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from batchlaw.risk.procedures import MultiPass, OnePass
 from batchlaw.theory.bounds import Condition
 from batchlaw.theory.laws import Law, multi_pass_law, one_pass_law
 
-# The laws are about the paper's WSD schedule alone.
+# The laws hold for the paper's WSD schedule only.
 _RATES = tuple(w for w in rate_words() if w.name in ("steps", "gamma", "warmup", "stable"))
 
 if TYPE_CHECKING:
@@ -48,23 +48,23 @@ def law(
 ) -> int:
     """Print every term of a scaling law, its horizons, and a verdict on every condition.
 
-    The problem is "sketch" by default: the traces that a Gaussian sketch has on average. The
-    rates are WSD's, and the batches one schedule, "constant" by default.
+    The problem is "sketch" by default: the average traces of a Gaussian sketch. Rates follow
+    WSD; batches are one schedule, "constant" by default.
 
     Parameters
     ----------
     procedure
-        one-pass (the default), or multi-pass (the default where samples are given).
+        one-pass (the default), or multi-pass (the default if samples are given).
     samples
-        N of multi-pass; 512 by default. One pass uses the sum of its batches.
+        Dataset size N of multi-pass; 512 by default. One pass uses the sum of its batches.
     replacement
-        Multi-pass batches with replacement.
+        Draw multi-pass batches with replacement.
     json_
         Print JSON instead of text.
     """
     chosen = {"problem": problem.words(), "rates": rates.words(), "batches": batches.words()}
-    name = procedure or (OnePass.name if samples is None else MultiPass.name)
-    run = {"procedure": name, "samples": samples, "replacement": replacement}
+    procedure_name = procedure or (OnePass.name if samples is None else MultiPass.name)
+    run = {"procedure": procedure_name, "samples": samples, "replacement": replacement}
     words = law_words(problem) | rates.words() | batches.words() | run
     if "," in (words.get("batches") or ""):
         raise InputError("batches", "must be one schedule", repr(words["batches"]))
@@ -75,41 +75,40 @@ def law(
         "peak": word(words, "gamma"),
         "batches": sizes,
         "problem": case.problem,
-        **{each: words[each] for each in ("warmup", "stable") if each in words},
+        **{name: words[name] for name in ("warmup", "stable") if name in words},
     }
-    at = (word(words, "a"), word(words, "b"), float(word(words, "m")))
+    a_b_m = (word(words, "a"), word(words, "b"), float(word(words, "m")))
     if isinstance(case.procedure, MultiPass):
-        reuse = {"samples": case.procedure.samples, "replacement": replacement}
-        result = multi_pass_law(*at, **reuse, **common)
+        samples = case.procedure.samples
+        result = multi_pass_law(*a_b_m, samples=samples, replacement=replacement, **common)
     else:
-        result = one_pass_law(*at, **common)
+        result = one_pass_law(*a_b_m, **common)
     print(json.dumps(_plain(_document(result, chosen)), indent=2) if json_ else result)
     return 0
 
 
 def law_words(options: ProblemOptions) -> dict[str, Any]:
-    """The problem's words: a law needs exponents, which a file of eigenvalues lacks."""
+    """The problem's words. A law needs exponents, so a file of eigenvalues is refused."""
     words = {"problem": "sketch"} | options.words()
     checks.choice("problem", words["problem"], PROBLEMS)
     return words
 
 
-def _document(found: Law, chosen: Mapping[str, Any]) -> dict[str, Any]:
-    at = found.setting
-    name = "rho_eff" if found.reuses else "b_eff"
+def _document(law: Law, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    summary = "rho_eff" if law.reuses else "b_eff"
     return {
-        "procedure": found.procedure,
-        "samples": at.samples,
-        name: found.effective,
-        "static": found.static,
-        "terms": dict(found.terms),
-        "appendix_terms": dict(found.appendix_terms),
-        "upper_factor": found.upper_factor,
-        "horizons": found.horizons,
-        "regime": found.regime,
-        "verdict": found.verdict,
-        "conditions": [_condition(condition) for condition in found.conditions],
-        "bias_alone": _condition(found.bias_alone),
+        "procedure": law.procedure,
+        "samples": law.setting.samples,
+        summary: law.effective,
+        "static": law.static,
+        "terms": dict(law.terms),
+        "appendix_terms": dict(law.appendix_terms),
+        "upper_factor": law.upper_factor,
+        "horizons": law.horizons,
+        "regime": law.regime,
+        "verdict": law.verdict,
+        "conditions": [_condition(condition) for condition in law.conditions],
+        "bias_alone": _condition(law.bias_alone),
         "setting": chosen,
         "batchlaw": __version__,
     }
@@ -120,7 +119,7 @@ def _condition(condition: Condition) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The same without infinities, which JSON lacks: M = inf is the text "inf"."""
+    """Replace infinities, which JSON lacks, by text: M = inf becomes "inf"."""
     if isinstance(value, dict):
         return {name: _plain(item) for name, item in value.items()}
     if isinstance(value, list):

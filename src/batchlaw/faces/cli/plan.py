@@ -1,4 +1,4 @@
-"""``batchlaw plan``: batch sizes for a run, what they buy, and something to paste."""
+"""``batchlaw plan``: batch sizes for a run, what they gain, and settings for a trainer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from batchlaw.faces.cli.inputs import (
 from batchlaw.faces.cli.table import sparkline, text_table
 from batchlaw.model.spectrum import EXPONENTS, PowerLaw, Spectrum
 from batchlaw.plans.plan import Plan, samples_of_budget
-from batchlaw.plans.planner import PROCEDURES, STAGES
+from batchlaw.plans.planner import STAGES, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
 from batchlaw.schedule.update_rule import rule_by_words, rule_words
 
-SAYS = {
+PREDICTIONS = {
     "noise_against_constant": "noise left in the final risk, against a constant batch",
     "exact_variance_against_constant": "exact one-pass variance, against a constant batch",
     "noise_against_oracle": "the same noise, against the oracle without constraints",
@@ -42,20 +42,20 @@ SAYS = {
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
 }
 
-FORMAT_HELP = f"Print this instead of the table: {', '.join(TRAINERS)}."
+FORMAT_HELP = f"Print the plan for a trainer instead of the table: {', '.join(TRAINERS)}."
 _FACTORS = [
-    f"{each.batch_factor} for the format {name}"
-    for name, each in TRAINERS.items()
-    if each.batch_factor
+    f"{trainer.batch_factor} for the format {name}"
+    for name, trainer in TRAINERS.items()
+    if trainer.batch_factor
 ]
-FACTOR_HELP = f"Stages differ by powers of this; {', '.join(_FACTORS)}."
+FACTOR_HELP = f"Batches of different stages differ by powers of this factor; {', '.join(_FACTORS)}."
 
 if TYPE_CHECKING:
     RuleOptions: TypeAlias = Options
     ProcedureName: TypeAlias = str
 else:
     RuleOptions = option_class("RuleOptions", tuple(rule_words().values()))
-    ProcedureName = choice_of(tuple(PROCEDURES))
+    ProcedureName = choice_of(tuple(plannable()))
 
 
 def plan(
@@ -82,42 +82,42 @@ def plan(
     format_: Annotated[str | None, Parameter(name="--format", help=FORMAT_HELP)] = None,
     output_dir: Path | None = None,
 ) -> int:
-    """Plan the batch sizes of a run: which updates deserve the samples, and what that buys.
+    """Plan the batch sizes of a run: which updates deserve the samples, and what that gains.
 
     Parameters
     ----------
     exponent
-        Of an unknown power-law spectrum: one number, or a range LOW:HIGH to be safe for;
-        1.2:3 by default.
+        Exponent of an unknown power-law spectrum: one number, or a range LOW:HIGH whose worst
+        case is planned for; 1.2:3 by default.
     scale
-        Trace of that spectrum in the units of the rates; 1/2 over the peak rate by default.
+        Trace of that spectrum, in units of 1 / rate; 0.5 / peak rate by default.
     noise
-        CSV file with a column noise: the gradient noise of every step, up to a factor; or
-        "model", with a problem: its label noise and bias along the run.
+        CSV file with a column noise: the gradient noise at every step, up to a common factor;
+        or "model", with a problem: its label noise and bias along the run.
     budget
-        Samples to be spent.
+        Samples to spend.
     tokens
-        The same in tokens, with sequence-length of them per sample.
+        Tokens to spend instead; needs sequence-length.
     sequence_length
-        Tokens of one sample.
+        Tokens per sample.
     stages
-        At most so many constant stages.
+        Maximum number of stages of constant batch size.
     min_batch
         Smallest batch, in samples.
     max_batch
-        Largest batch.
+        Largest batch, in samples.
     multiple_of
         Every batch is a multiple of this; data-parallel times micro-batch by default.
     data_parallel
         Data-parallel size of the trainer.
     micro_batch
-        Samples of one micro-batch on one rank.
+        Samples per micro-batch on one rank.
     procedure
-        How samples are drawn: each once, or from a dataset that is used more than once.
+        How samples are drawn: each used once, or from a dataset that is reused.
     dataset_size
-        Samples of that dataset.
+        Samples in that dataset.
     replacement
-        Batches of multi-pass are drawn with replacement.
+        Draw multi-pass batches with replacement.
     output_dir
         Directory for plan.json, plan.csv and plan.png.
     """
@@ -211,7 +211,7 @@ def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None
 
 
 def _unit(multiple_of: int | None, data_parallel: int | None, micro_batch: int | None) -> int:
-    """What every batch is a multiple of; a multiple that the trainer can't use is refused."""
+    """The number that every batch is a multiple of; one that the trainer can't use is refused."""
     needed = math.prod(
         checks.count(name, value)
         for name, value in (("data_parallel", data_parallel), ("micro_batch", micro_batch))
@@ -239,7 +239,7 @@ def _report(planned: Plan) -> str:
         )
         for row in planned.stage_table()
     ]
-    wide = sys.stdout.encoding.lower().startswith("utf")
+    wide = (sys.stdout.encoding or "").lower().startswith("utf")
     lines = [
         f"{planned.steps} steps, {planned.spent} of {planned.budget} {planned.unit}",
         "",
@@ -250,7 +250,7 @@ def _report(planned: Plan) -> str:
         "",
     ]
     shown = {k: v for k, v in planned.prediction.items() if k != "boundary_loss" or v > 0.0}
-    lines += [f"{text}: {shown[name]:.6g}" for name, text in SAYS.items() if name in shown]
+    lines += [f"{text}: {shown[name]:.6g}" for name, text in PREDICTIONS.items() if name in shown]
     return "\n".join([*lines, "", *(f"assumed: {text}" for text in planned.assumptions)])
 
 

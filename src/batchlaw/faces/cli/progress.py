@@ -1,4 +1,4 @@
-"""Progress on a terminal, and silence in a pipe; what an earlier run has left."""
+"""Progress bars on a terminal, nothing in a pipe; and the work an earlier run left to do."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import contextmanager
 
 from batchlaw.jobs.store import FAILED, REFUSED, Cell, Store
 
-# Seconds between lines where there is no terminal.
-EVERY = 30.0
+# Between progress lines where stderr is not a terminal.
+LINE_INTERVAL_S = 30.0
 
 
 @contextmanager
 def progress_bars(
     *, plain: bool = False
 ) -> Iterator[Callable[[str, int], Callable[[int], None]] | None]:
-    """Gives ``stage(name, total) -> advance(count)``, or None where stderr is no terminal.
+    """Yields ``stage(name, total) -> advance(count)``, or None if stderr is not a terminal.
 
-    ``plain`` writes a line now and then to what is no terminal: long work, and logs of jobs.
+    With ``plain`` a line is printed now and then instead: for long runs and the logs of jobs.
     """
     if not sys.stderr.isatty():
         yield _lines if plain else None
@@ -55,15 +55,15 @@ def progress_bars(
 
 
 def _lines(name: str, total: int) -> Callable[[int], None]:
-    start = said = time.monotonic()
+    start = last_line = time.monotonic()
     done = 0
 
     def advance(count: int) -> None:
-        nonlocal done, said
+        nonlocal done, last_line
         done += count
         now = time.monotonic()
-        if now - said >= EVERY:
-            said = now
+        if now - last_line >= LINE_INTERVAL_S:
+            last_line = now
             rate = done / (now - start)
             left = (total - done) / rate
             print(
@@ -76,7 +76,7 @@ def _lines(name: str, total: int) -> Callable[[int], None]:
 
 
 def left_to_do(store: Store, cells: Sequence[Cell], name: str) -> int:
-    """How many have no result yet; says so where some have one."""
+    """The number of cells without a result; if some have one, a line on stderr says so."""
     todo = sum(1 for _ in store.missing(cells, retry=(REFUSED, FAILED)))
     if todo < len(cells):
         print(

@@ -9,6 +9,7 @@ from cyclopts import CoercionError, Parameter, Token
 
 from batchlaw._base import checks
 from batchlaw._base.files import OutputDirectory
+from batchlaw._base.machine import cores
 from batchlaw.evidence.paper.experiment import GRAD_BUDGETS, ONE_PASS_N, Experiment
 from batchlaw.evidence.paper.reported import ENOUGH, LIMIT, PAPER_REPETITIONS, Figure
 from batchlaw.evidence.paper.run import FIGURE, Results, prepare, run, write
@@ -17,13 +18,12 @@ from batchlaw.faces.cli.progress import left_to_do, progress_bars
 from batchlaw.faces.cli.table import text_table
 from batchlaw.jobs.store import Store
 from batchlaw.jobs.workers import worker_processes
-from batchlaw.risk.simulate import cores
 
 STORE = "paper.sqlite"
 
 
 def _budgets(_: type, tokens: list[Token]) -> tuple[int, ...]:
-    """96,128,...: whole numbers with commas between them."""
+    """Whole numbers separated by commas: 96,128,..."""
     if len(tokens) > 1:
         raise CoercionError(msg="it must be given once, its numbers separated by commas")
     (token,) = tokens
@@ -66,20 +66,20 @@ def reproduce(
 ) -> int:
     """Run the paper's four experiments, write their files and figure, compare the figures.
 
-    Also writes paper.sqlite (the measured cells): run the same command again to go on where it
-    was stopped. The exit code is 1 where a figure does not agree. The budgets n and grad-budget
-    are part of the sweeps too.
+    Also writes paper.sqlite (the measured cells): run the same command again to resume after an
+    interrupt. The exit code is 1 if a figure does not agree. The budgets n and grad-budget are
+    included in the sweeps.
 
     Parameters
     ----------
     output_dir
-        Where the files go; made if it is missing.
+        Directory for the files; created if missing.
     d
         Ambient dimension.
     m
         Sketch dimension M.
     n
-        Samples N of a dataset.
+        Dataset size N.
     t
         Updates T of one-pass SGD.
     l
@@ -87,7 +87,7 @@ def reproduce(
     reps
         Repetitions, each with fresh data.
     seed
-        For the problem instance and for the data.
+        Seed of the problem instance and of the data.
     a
         Spectrum exponent: eigenvalues i^-a.
     b
@@ -101,10 +101,11 @@ def reproduce(
     multipass_grad_budget_values
         Gradient budgets of experiment 2, separated by commas.
     grad_budget
-        Gradient budget of experiment 4 and of experiment 3's multi-pass half; l n / t by
+        Gradient budget of experiment 4 and of the multi-pass half of experiment 3; l n / t by
         default.
     workers
-        Processes, of one thread each; all cores by default. Results do not depend on it.
+        Number of single-threaded processes; one per core by default. Results do not depend on
+        it.
     """
     experiment = Experiment(
         d=d,

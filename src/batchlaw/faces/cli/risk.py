@@ -1,4 +1,4 @@
-"""``batchlaw risk``: the risk of batch schedules in its parts, exact or simulated."""
+"""``batchlaw risk``: the risk of batch schedules, part by part, exact or simulated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def risk(
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
     trajectory: Path | None = None,
 ) -> int:
-    """Print the expected risk of batch schedules in its parts, each with its error.
+    """Print the expected risk of batch schedules, part by part, with errors if simulated.
 
     Parameters
     ----------
@@ -63,25 +63,25 @@ def risk(
         print(_report(result, rows, case.gamma))
     if trajectory is not None:
         written = f"trajectory.csv and trajectory.png in {trajectory}"
-        # JSON stays alone on stdout.
+        # stdout holds the JSON and nothing else.
         print(written, file=sys.stderr) if json_ else print(f"\n{written}")
     return 0
 
 
 def _rows(case: Case, result: Risk) -> list[dict[str, Any]]:
-    """One row per schedule: its summary, then the whole risk and its parts with their errors."""
+    """One row per schedule: its summary, then the total risk and its parts with their errors."""
     names = list(case.schedules())
     columns = dict(case.summaries())
     for part in ("total", "irreducible", "approximation", *case.procedure.parts):
         value = getattr(result, part)
-        if value is None:  # one pass is simulated without its two sources of variance
+        if value is None:  # a simulation of one pass does not split the variance by source
             continue
         columns[part] = np.asarray(value)
         if part in result.leave_one_out or (part == "total" and result.leave_one_out):
             columns[f"{part}_se"] = np.asarray(result.standard_error(part))
-    many = {name: np.broadcast_to(values, len(names)) for name, values in columns.items()}
+    per_schedule = {name: np.broadcast_to(values, len(names)) for name, values in columns.items()}
     return [
-        {"schedule": name} | {part: float(values[row]) for part, values in many.items()}
+        {"schedule": name} | {part: float(values[row]) for part, values in per_schedule.items()}
         for row, name in enumerate(names)
     ]
 
@@ -125,9 +125,9 @@ def _document(result: Risk, rows: list[dict[str, Any]], setting: dict[str, Any])
 
 
 def _finite(value: Any) -> Any:
-    """The same without infinities, which JSON lacks: M = inf is the text "inf"."""
+    """Replace infinities, which JSON lacks, by text: M = inf becomes "inf"."""
     if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
+        return {name: _finite(item) for name, item in value.items()}
     return str(value) if isinstance(value, float) and np.isinf(value) else value
 
 

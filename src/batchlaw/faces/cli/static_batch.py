@@ -22,11 +22,11 @@ from batchlaw.faces.cli.law import law_words
 from batchlaw.faces.cli.table import text_table
 from batchlaw.model.problem import Problem
 
-# The figure also shows this many times fewer samples, and horizons between these.
-FEWER = (100, 10, 1)
+# The figure shows the excess for N divided by these, and saturation at this many horizons.
+DIVISORS = (100, 10, 1)
 HORIZONS = 7
-# Exact risks of so many updates take seconds each.
-MOST = 10**7
+# Exact risks of this many updates take seconds each.
+MAX_SAMPLES = 10**7
 
 
 def static_batch(
@@ -40,55 +40,61 @@ def static_batch(
 ) -> int:
     """Print the best constant batch for N samples, by the law and from the exact risk.
 
-    Below it: the largest batch that costs a share more, and for the best horizon the batch from
-    which the variance is a share of the rest, beside the gradient noise scale. Rates are WSD.
+    Also prints the largest batch whose excess is at most a share above the best, and, at the best
+    horizon, the batch at which the variance is that share of approximation + bias, next to the
+    gradient noise scale. Rates follow WSD.
 
     Parameters
     ----------
     samples
-        N; 10000 by default.
+        Sample budget N; 10000 by default.
     gamma
         Peak rate; 0.05 by default.
     share
-        What counts as little; 0.1 by default.
+        Relative size that counts as small; 0.1 by default.
     json_
         Print JSON instead of a table.
     plot
-        A PNG or PDF: the excess against B for N/100, N/10 and N, and saturation against T.
+        PNG or PDF file: excess against B for N/100, N/10 and N, and saturation against T.
     """
     if plot is not None and plot.suffix not in (".png", ".pdf"):
         raise InputError("plot", "must end in .png or .pdf", repr(str(plot)))
-    if samples > MOST:
-        raise InputError("samples", f"must be at most {MOST:g} for exact risks", f"{samples}")
+    if samples > MAX_SAMPLES:
+        raise InputError(
+            "samples", f"must be at most {MAX_SAMPLES:g} for exact risks", f"{samples}"
+        )
     output = None if plot is None else OutputDirectory(plot.parent)
     words = law_words(problem)
-    at = problem_by_words(words)
+    instance = problem_by_words(words)
     a, b, sketch = (float(word(words, name)) for name in ("a", "b", "m"))
     models = {
         "law": questions.by_law(a, b, sketch, gamma),
-        "exact": questions.exact(at, gamma),
+        "exact": questions.exact(instance, gamma),
     }
     rows = {name: _answers(model, samples, share) for name, model in models.items()}
     steps = rows["exact"]["best"].steps
-    found = questions.saturation(at, models["law"], steps, gamma, share=share)
+    saturation = questions.saturation(instance, models["law"], steps, gamma, share=share)
     if plot is not None and output is not None:
         with output.transaction() as files:
-            _draw(files.path(plot.name), at, models, samples, gamma, share)
+            _draw(files.path(plot.name), instance, models, samples, gamma, share)
     if json_:
         document = {name: {k: asdict(v) for k, v in row.items()} for name, row in rows.items()}
-        print(json.dumps(document | {"saturation": asdict(found)} | _setting(at), indent=2))
+        print(
+            json.dumps(document | {"saturation": asdict(saturation)} | _setting(instance), indent=2)
+        )
         return 0
     cells = [
         [f"{what}, {name}", f"{c.steps}", f"{c.batch:.4g}", f"{c.parts.excess:.6g}"]
         for name, row in rows.items()
         for what, c in row.items()
     ]
-    print(f"{samples} samples, gamma = {gamma:g}; {at.described('exact')}\n")
+    print(f"{samples} samples, gamma = {gamma:g}; {instance.described('exact')}\n")
     print(text_table(["constant batch", "updates", "batch", "excess"], cells))
     print(
         f"\n{steps} updates: variance is {share:g} of approximation + bias from a batch of "
-        f"{found.batch:.4g} (law {found.batch_by_law:.4g});\nthe gradient noise scale is "
-        f"{found.noise.final:.4g} at the last update, {found.noise.mean:.4g} weighted by the rates"
+        f"{saturation.batch:.4g} (law {saturation.batch_by_law:.4g});\nthe gradient noise scale is "
+        f"{saturation.noise.final:.4g} at the last update, {saturation.noise.mean:.4g} weighted by "
+        "the rates"
     )
     return 0
 
@@ -104,12 +110,14 @@ def _setting(problem: Problem) -> dict[str, Any]:
 
 
 def _draw(
-    path: Path, at: Problem, models: dict[str, Model], samples: int, gamma: float, share: float
+    path: Path, problem: Problem, models: dict[str, Model], samples: int, gamma: float, share: float
 ) -> None:
     from batchlaw import plots
 
-    sizes = [samples // fewer for fewer in FEWER if samples // fewer >= 10 * MIN_STEPS]
+    sizes = [samples // divisor for divisor in DIVISORS if samples // divisor >= 10 * MIN_STEPS]
     curves = [questions.excess_curve(models["exact"], N) for N in sizes or [samples]]
     horizons = np.unique(np.geomspace(MIN_STEPS, min(samples, 10**5), HORIZONS).astype(int))
-    rows = [questions.saturation(at, models["law"], int(T), gamma, share=share) for T in horizons]
+    rows = [
+        questions.saturation(problem, models["law"], int(T), gamma, share=share) for T in horizons
+    ]
     plots.save(plots.static_batch_figure(curves, rows), path)

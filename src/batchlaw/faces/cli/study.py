@@ -39,29 +39,31 @@ def study(
 ) -> int:
     """Compare batch schedules in training, at equal updates and equal samples.
 
-    Writes study.sqlite (every run), results.csv, summary.md and its figures. A study that was
-    stopped continues where it was: run the same command again. The exit code is 1 where a run
-    failed for another reason than that it diverged; it is left out, and tried again.
+    Writes study.sqlite (every run), results.csv, summary.md and its figures. Run the same command
+    again to resume a study after an interrupt. The exit code is 1 if a run failed other than by
+    diverging; such a run is left out, and retried next time.
 
     Parameters
     ----------
     quick
-        Two minutes of short runs: that it works, not what is true.
+        Two minutes of short runs, to see that it works; too short for conclusions.
     output_dir
-        Where the files go; made if it is missing.
+        Directory for the files; created if missing.
     task
-        Only these (repeat it): digits-features, digits, diabetes, breast_cancer, wine (linear
-        regression), logistic, mlp, transformer.
+        Only these tasks (may be repeated): digits-features, digits, diabetes, breast_cancer,
+        wine (linear regression), logistic, mlp, transformer.
     optimizer
-        Only these (repeat it): sgd, momentum, adamw.
+        Only these optimizers (may be repeated): sgd, momentum, adamw.
     hours
-        Groups of runs that would not fit, by steps timed at the start, are dropped and named.
+        Time limit. A few steps are timed first; groups of runs that would not fit are dropped and
+        listed.
     workers
-        Processes, of one thread each; all cores by default. Results do not depend on it.
+        Number of single-threaded processes; one per core by default. Results do not depend on
+        it.
     estimate
-        Time a few steps, say how many runs there are and how long they take, and stop.
+        Time a few steps, print the number of runs and the time they will take, and stop.
     summary
-        Run nothing: write the summary of what the store has.
+        Run nothing; write the summary of the stored runs.
     """
     _refuse_missing_extras()
     if summary:
@@ -82,7 +84,7 @@ def study(
         reasons = list(store.reasons(FAILED)) if tally.failed else []
     print(f"{len(written)} files in {output_dir}; summary: {output_dir / 'summary.md'}")
     for reason, runs in reasons:
-        _say(f"{runs} runs failed, and are tried again by the next study: {reason}")
+        _say(f"{runs} runs failed and will be retried next time: {reason}")
     return 1 if reasons else 0
 
 
@@ -97,7 +99,7 @@ def _summary(folder: Path) -> int:
 
 
 def _planned(asked: dict[str, Any], output: OutputDirectory, workers: Workers) -> StudyPlan:
-    """The plan of this folder if it was asked for in the same words, else a new one."""
+    """The plan in this folder if it was made with the same options, else a new one."""
     plan = read_plan(output.path)
     if plan is None or plan.asked != asked:
         _say("timing a few steps of every task")
@@ -109,7 +111,7 @@ def _planned(asked: dict[str, Any], output: OutputDirectory, workers: Workers) -
 
 
 def _run(plan: StudyPlan, store: Store, workers: Workers, stage: Any) -> Tally:
-    """Pilots, then the runs. One that diverged does so again; one that failed may not."""
+    """Pilots, then the runs. Only failed runs are retried: a diverged one would diverge again."""
     retry = (FAILED,)
     pilots = pilot_cells(plan.groups)
     todo = sum(1 for _ in store.missing(pilots, retry=retry))

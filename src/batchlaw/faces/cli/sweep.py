@@ -1,4 +1,4 @@
-"""``batchlaw sweep``: many settings, in processes or on a cluster, into one file."""
+"""``batchlaw sweep``: many settings, computed locally or on a cluster, into one file."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from batchlaw.jobs.workers import Workers, worker_processes, worker_threads
 
 FOLDER = Path("results/sweep")
 SUFFIX = ".sqlite"
-# Reasons of refused and of failed cells that are shown.
-SHOWN = 5
+# Reasons shown for refused cells, and for failed ones.
+MAX_REASONS = 5
 
-app = App(name="sweep", help="Many settings at once: a grid or a random design, resumable.")
+app = App(name="sweep", help="Compute many settings: a grid or a random design, resumable.")
 StoreFile = Annotated[Path | None, Parameter(name=["--store"])]
 
 
@@ -49,12 +49,11 @@ def sweep(
     retry_failed: Flag = False,
     export: Path | None = None,
 ) -> int:
-    """Compute every cell of a design, and keep each in one SQLite file as it is done.
+    """Compute every cell of a design, storing each in one SQLite file as it finishes.
 
-    Run it again to go on where it was, with more cells or with other workers: only what is
-    missing is computed. A cell whose setting can't be computed is stored as refused, one in
-    which the program broke as failed; the exit code is 1 where there are any, 130 after an
-    interrupt.
+    Run it again to resume, with more cells or different workers: only missing cells are computed.
+    A cell whose setting can't be computed is stored as refused, one that crashed as failed; the
+    exit code is 1 if there are any, 130 after an interrupt.
 
     Parameters
     ----------
@@ -62,20 +61,20 @@ def sweep(
         A TOML file with the sections problem, rates, batches, solver and design; see
         docs/sweeps.md.
     store
-        The file of results; results/sweep/ and the grid's name by default.
+        File for the results; results/sweep/NAME.sqlite by default, with the grid's name.
     workers
-        Cells at a time; all cores by default. Results do not depend on it.
+        Cells computed at a time; one per core by default. Results do not depend on it.
     pool
-        Processes, or threads of one process.
+        Run workers as processes, or as threads of one process.
     dask
-        Address of a Dask scheduler (tcp://HOST:PORT), or "local" for a cluster of this machine.
+        Address of a Dask scheduler (tcp://HOST:PORT), or "local" to start one here.
     estimate
-        Compute a few cells spread over the design, say how long all take, and stop.
+        Compute a few cells spread over the design, print how long all would take, and stop.
     retry_failed
-        Also compute the cells that were refused or failed before.
+        Also recompute the cells that were refused or failed before.
     export
-        A .csv or .parquet file for all results of this design, with its columns' units and
-        provenance beside it in a .json file.
+        Write all results of this design to a .csv or .parquet file, with the columns' units and
+        the provenance in a .json file next to it.
     """
     design = read_design(grid)
     count = cores() if workers is None else checks.count("workers", workers)
@@ -87,9 +86,9 @@ def sweep(
     with Store(path) as results:
         results.note(_facts(design))
         try:
-            with _workers(count, pool, dask) as found:
+            with _workers(count, pool, dask) as pool_workers:
                 retry = (REFUSED, FAILED) if retry_failed else ()
-                tally = _run(design, results, found, estimate, retry)
+                tally = _run(design, results, pool_workers, estimate, retry)
         except Interrupted:
             stored = sum(rows for rows, _ in results.counts().values())
             _say(f"interrupted: {stored} cells are stored; run the same command to go on")
@@ -103,16 +102,16 @@ def sweep(
 
 @app.command
 def status(*, store: StoreFile = None, traceback: Flag = False) -> int:
-    """What a file of results holds: cells done, refused, failed and missing, and why.
+    """Count the cells done, refused, failed and missing in a file of results, with reasons.
 
     Parameters
     ----------
     store
-        The file; the only one of results/sweep by default. It may be in use.
+        File of results; by default the only one in results/sweep. A sweep may be writing it.
     traceback
-        Also print the traceback of a failed cell, one for each reason.
+        Also print a failed cell's traceback, one per reason.
     """
-    path = _found(store)
+    path = _store_path(store)
     with Store(path, read_only=True) as results:
         facts, counts = results.facts(), results.counts()
         lines = [(name, str(rows), described(seconds)) for name, (rows, seconds) in counts.items()]
@@ -127,7 +126,7 @@ def status(*, store: StoreFile = None, traceback: Flag = False) -> int:
         if traceback:
             _print_tracebacks(results, [reason for reason, _ in failures])
         elif failures:
-            _say_how_to_see(path)
+            _say_how_to_debug(path)
     return 0
 
 
@@ -141,22 +140,22 @@ def plot(
     store: StoreFile = None,
     output: Path = Path("sweep.png"),
 ) -> int:
-    """Draw one column of the results against another, a colour for each value of a third.
+    """Plot one column of the results against another, coloured by the values of a third.
 
-    A line for each combination of the other parameters; standard errors where there are any.
+    One line per combination of the other parameters, with standard errors if there are any.
 
     Parameters
     ----------
     x
-        A parameter or a result, such as steps, m, gamma, b_eff.
+        Parameter or result, such as steps, m, gamma, b_eff.
     y
-        A result, such as total, variance, fluctuation.
+        Result, such as total, variance, fluctuation.
     by
-        A parameter to colour by.
+        Parameter to colour by.
     where
-        NAME=VALUE: only cells with this value of a column; again for another column.
+        NAME=VALUE: only cells with this value in a column; may be repeated for other columns.
     store
-        The file; the only one of results/sweep by default.
+        File of results; by default the only one in results/sweep.
     output
         A .png, .pdf or .svg file.
     """
@@ -164,26 +163,26 @@ def plot(
     from batchlaw.evidence.sweep.figure import sweep_figure
     from batchlaw.plots.common import save
 
-    path = _found(store)
+    path = _store_path(store)
     with Store(path, read_only=True) as results:
         facts = results.facts()
         if "design" not in facts:
             raise InputError("store", "must be a file of batchlaw sweep", subject=str(path))
-        found = curves(results, parse_design(facts["design"]), x, y, by, _conditions(where))
-    save(sweep_figure(found), output)
-    print(f"{len(found.lines)} lines in {output}")
+        lines = curves(results, parse_design(facts["design"]), x, y, by, _conditions(where))
+    save(sweep_figure(lines), output)
+    print(f"{len(lines.lines)} lines in {output}")
     return 0
 
 
 def _conditions(where: list[str] | None) -> dict[str, str]:
-    """Names and values of NAME=VALUE."""
-    found: dict[str, str] = {}
-    for each in where or []:
-        name, sign, value = each.partition("=")
-        if not sign or name in found:
-            raise InputError("where", "must be NAME=VALUE, each name once", repr(each))
-        found[name] = value
-    return found
+    """Values by name, from texts NAME=VALUE."""
+    conditions: dict[str, str] = {}
+    for text in where or []:
+        name, sign, value = text.partition("=")
+        if not sign or name in conditions:
+            raise InputError("where", "must be NAME=VALUE, each name once", repr(text))
+        conditions[name] = value
+    return conditions
 
 
 def _workers(count: int, pool: str, dask: str | None) -> AbstractContextManager[Workers]:
@@ -197,21 +196,21 @@ def _workers(count: int, pool: str, dask: str | None) -> AbstractContextManager[
 def _run(
     design: Design, results: Store, workers: Workers, estimate: bool, retry: Collection[str]
 ) -> Tally:
-    """A few cells for the time they take, then all."""
+    """Compute a few cells to estimate the time, then all of them."""
     todo = sum(1 for _ in results.missing(design.cells(), retry=retry))
     _say(f"{len(design)} cells, {len(design) - todo} of them stored")
     few = list(results.missing(probes(design), retry=retry))
-    # The first cell of a worker loads its libraries, and says little about the others.
+    # A worker's first cell includes loading its libraries: not timed.
     warm = execute(results, few[: workers.capacity()], solve, workers, retry=retry)
     others = few[workers.capacity() :]
     first = execute(results, others, solve, workers, retry=retry)
     left = todo - len(few)
     if first.computed:
-        each = first.seconds / first.computed
-        at_a_time = workers.capacity()
+        cell_seconds = first.seconds / first.computed
+        capacity = workers.capacity()
         _say(
-            f"about {described(left * each / at_a_time)} for the other {left} with {at_a_time} "
-            f"workers: {len(others)} cells took {1e3 * each:.3g} ms each"
+            f"about {described(left * cell_seconds / capacity)} for the other {left} with "
+            f"{capacity} workers: {len(others)} cells took {1e3 * cell_seconds:.3g} ms each"
         )
     first.join(warm)
     if estimate:
@@ -219,45 +218,45 @@ def _run(
     start = time.perf_counter()
     with progress_bars(plain=True) as stage:
         advance = stage("cells", left) if stage else None
-        # What was refused or failed a moment ago is not tried again.
+        # Do not retry what was refused or failed a moment ago.
         tried = {cell_key(cell) for cell in few}
         more = (cell for cell in design.cells() if cell_key(cell) not in tried)
         rest = execute(results, more, solve, workers, advance=advance, retry=retry)
     if rest.computed:
         rate = rest.computed / (time.perf_counter() - start)
-        _say(f"{rest.computed} cells at {rate:.3g} a second")
+        _say(f"{rest.computed} cells at {rate:.3g}/s")
     first.join(rest)
     return first
 
 
 def _report(design: Design, results: Store, tally: Tally) -> bool:
-    """Says what is there; whether no cell of the design was refused or failed."""
-    found: Counter[str | None] = Counter()
+    """Print what the store holds; return whether no cell was refused or failed."""
+    statuses: Counter[str | None] = Counter()
     reasons: dict[str, Counter[str]] = {REFUSED: Counter(), FAILED: Counter()}
     for cell in design.cells():
         status = results.status(cell)
-        found[status] += 1
+        statuses[status] += 1
         if status in reasons and (row := results.get(cell)) is not None:
             reasons[status][row.result["reason"]] += 1
     print(
-        f"{found[DONE]} of {len(design)} cells done, {found[REFUSED]} refused, "
-        f"{found[FAILED]} failed, {found[None]} missing; {tally.computed} computed now: "
+        f"{statuses[DONE]} of {len(design)} cells done, {statuses[REFUSED]} refused, "
+        f"{statuses[FAILED]} failed, {statuses[None]} missing; {tally.computed} computed now: "
         f"{results.path}"
     )
     for status, counted in reasons.items():
         _say_why(status, counted.most_common())
     if reasons[FAILED]:
-        _say_how_to_see(results.path)
+        _say_how_to_debug(results.path)
     return not any(reasons.values())
 
 
 def _say_why(status: str, reasons: Iterable[tuple[str, int]]) -> None:
-    """The commonest reasons, with the number of their cells."""
-    for reason, rows in islice(reasons, SHOWN):
+    """Print the commonest reasons with their numbers of cells."""
+    for reason, rows in islice(reasons, MAX_REASONS):
         print(f"{status}, {rows} cells: {reason}")
 
 
-def _say_how_to_see(path: Path) -> None:
+def _say_how_to_debug(path: Path) -> None:
     print(
         "failed cells are a fault of the program or the machine; "
         f"batchlaw sweep status --store {path} --traceback shows where"
@@ -275,14 +274,14 @@ def _facts(design: Design) -> dict[str, str]:
     return {"design": design.text, "batchlaw": __version__, "numerics": str(NUMERICS)}
 
 
-def _found(store: Path | None) -> Path:
+def _store_path(store: Path | None) -> Path:
     if store is not None:
         return store
-    there = sorted(FOLDER.glob(f"*{SUFFIX}")) if FOLDER.is_dir() else []
-    if len(there) != 1:
-        names = ", ".join(path.name for path in there) or "none"
+    stores = sorted(FOLDER.glob(f"*{SUFFIX}")) if FOLDER.is_dir() else []
+    if len(stores) != 1:
+        names = ", ".join(path.name for path in stores) or "none"
         raise InputError("store", f"must be given unless {FOLDER} has one sweep, it has {names}")
-    return there[0]
+    return stores[0]
 
 
 def _say(text: str) -> None:

@@ -25,9 +25,9 @@ def text_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def sparkline(values: FloatArray, wide: bool, width: int = 64) -> str:
-    """A curve in one line: the mean of each of ``width`` stretches, from zero to the maximum."""
+    """A curve in one line of text: means over ``width`` intervals, from zero to the maximum."""
     levels = "▁▂▃▄▅▆▇█" if wide else ".:-=+*#@"
-    stretches = np.array_split(values, min(width, values.size))
-    means = np.array([stretch.mean() for stretch in stretches])
+    intervals = np.array_split(values, min(width, values.size))
+    means = np.array([interval.mean() for interval in intervals])
     top = means.max() if means.max() > 0.0 else 1.0
     return "".join(levels[min(int(x / top * len(levels)), len(levels) - 1)] for x in means)

@@ -28,10 +28,10 @@ SHORT = {
     CONTRADICTED: "contradicted",
     OUTSIDE: "no law there",
 }
-FAMILY_HELP = f"Only these families (repeat it): {', '.join(FAMILIES)}. All by default."
+FAMILY_HELP = f"Only these families (may be repeated): {', '.join(FAMILIES)}. All by default."
 CLAIM_HELP = (
-    f"Only these claims (repeat it), by id, such as {next(iter(all_claims()))}; beside those of "
-    "the families, if any are named."
+    f"Only these claims (may be repeated), by id, such as {next(iter(all_claims()))}; in addition "
+    "to those of any families named."
 )
 
 
@@ -44,28 +44,29 @@ def verify(
     list_: Annotated[bool, Parameter(name="--list", negative=())] = False,
     workers: Whole | None = None,
 ) -> int:
-    """Check the paper's statements with exact risks, and write the claims table and a report.
+    """Check the paper's claims against exact risks, and write a table of claims and a report.
 
     Writes claims.csv, claims.json, report.md and its figures, and verify.sqlite (every task):
-    run the same command again to go on where it was stopped. The exit code is 1 where a claim is
-    contradicted, where the evidence would not reject a wrong law, or where a task failed.
+    run the same command again to resume after an interrupt. The exit code is 1 if a claim is
+    contradicted, if the evidence would not reject a wrong law, or if a task failed.
 
     Parameters
     ----------
     quick
-        Smaller sizes: under a minute on two cores, after compiling, instead of five.
+        Smaller sizes: under a minute on two cores instead of five, once compiled.
     output_dir
-        Where the files go; made if it is missing.
+        Directory for the files; created if missing.
     list_
-        Print the ids and sentences of the claims, and measure nothing.
+        Print the ids and sentences of the claims, and stop.
     workers
-        Processes, of one thread each; all cores by default. Results do not depend on it.
+        Number of single-threaded processes; one per core by default. Results do not depend on
+        it.
     """
     size = QUICK if quick else FULL
     claims = choose_claims(size, family, claim)
     if list_:
-        wide = max(map(len, claims))
-        print("\n".join(f"{id_:{wide}}  {each.sentence}" for id_, each in claims.items()))
+        width = max(map(len, claims))
+        print("\n".join(f"{id_:{width}}  {claim_.sentence}" for id_, claim_ in claims.items()))
         return 0
     cells = task_cells(size, claims)
     count = cores() if workers is None else checks.count("workers", workers)
@@ -86,11 +87,12 @@ def _report(rows: list[Row]) -> str:
     header = ("family", "cases", *SHORT.values(), "wrong laws rejected")
     parts = [text_table(header, [*lines, _counted("all", rows)])]
     for row in rows:
-        found = row.judgement
-        if found.verdict in (OPEN, CONTRADICTED):
+        judgement = row.judgement
+        if judgement.verdict in (OPEN, CONTRADICTED):
             parts.append(
-                f"{found.verdict}: {_named(row)}: {found.predicted}, "
-                f"got {found.measured:.4f} in [{found.low:.4f}, {found.high:.4f}]; {found.detail}"
+                f"{judgement.verdict}: {_named(row)}: {judgement.predicted}, "
+                f"got {judgement.measured:.4f} in [{judgement.low:.4f}, {judgement.high:.4f}]; "
+                f"{judgement.detail}"
             )
         parts += [
             f"not rejected: {name}, by {_named(row)}" for name, ok in row.rejected.items() if not ok
@@ -103,7 +105,7 @@ def _named(row: Row) -> str:
 
 
 def _counted(name: str, rows: list[Row]) -> tuple[str, ...]:
-    found = counts([row.judgement.verdict for row in rows])
+    verdicts = counts([row.judgement.verdict for row in rows])
     planted = [ok for row in rows for ok in row.rejected.values()]
-    numbers = (str(found.get(verdict, 0)) for verdict in SHORT)
+    numbers = (str(verdicts.get(verdict, 0)) for verdict in SHORT)
     return (name, str(len(rows)), *numbers, f"{sum(planted)} of {len(planted)}")
