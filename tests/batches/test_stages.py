@@ -119,7 +119,7 @@ def test_the_search_from_the_dual_comes_within_five_percent_of_brute_force(probl
     optimal in 47 of 48 settings; these are the hardest: tiny batches."""
     kappa, budget, count, rules = problem
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(stages, "FEW", 0)
+        patch.setattr(stages, "ENUMERATED_CHOICES", 0)
         found = best_stages(kappa, budget, bl.Limits(stages=count, **rules))
     check_schedule(found, kappa, budget, count, rules)
     best = least_objective(kappa, budget, count, allowed(budget, rules))

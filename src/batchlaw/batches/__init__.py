@@ -1,1 +1,1 @@
-"""From influence to batch sizes, under the limits of a budget and a machine."""
+"""From influence to batch sizes, within a budget and the limits of a machine."""

@@ -16,7 +16,7 @@ from batchlaw.batches.sharing import greedy, largest_remainder, water_fill
 from batchlaw.batches.stages import best_stages
 
 METHODS = ("paper", "greedy", "continuous")
-# The schedules of ``schedule_families``, in the paper's words.
+# The schedules of ``schedule_families``, with the paper's names.
 FAMILIES = ("oracle", "constant", "early_large_late_small", "early_small_late_large")
 
 
@@ -39,21 +39,21 @@ def allocate(
     budget
         sum_t B_t: N for one pass, D_grad for data reuse.
     method
-        "greedy": integers that minimise sum kappa_t / B_t exactly (up to rounding past budgets
-        of 10^14), at a cost that does not grow with the budget. "continuous": the same
+        "greedy": integers that minimise sum kappa_t / B_t exactly (up to rounding for budgets
+        above 10^14), at a cost that does not grow with the budget. "continuous": the same
         problem over real numbers (clipped square roots, the KKT solution); returns floats.
-        "paper": the rounding of appendix L (the minimum each, the rest in proportion to
-        sqrt(kappa_t), largest remainders), which is not optimal; for reproduction.
+        "paper": the rounding of appendix L (the minimum for each step, the rest in proportion
+        to sqrt(kappa_t), largest remainders), which is not optimal; for reproduction.
     min_batch
-        No batch below it.
+        The smallest batch allowed.
     max_batch
-        No batch above it.
+        The largest batch allowed.
     multiple_of
-        Every batch is a multiple of it.
+        Every batch is a multiple of this.
     stages
-        At most so many constant stages (``stages.best_stages``, which also says how good the
-        result is). The budget may then be underspent by less than ``multiple_of`` times the
-        shortest stage.
+        The largest number of constant stages (``stages.best_stages``, which also bounds the
+        distance from the optimum). The budget may then be underspent by less than
+        ``multiple_of`` times the shortest stage.
     """
     kappa = checks.vector("influence", influence)
     checks.choice("method", method, METHODS)
@@ -81,8 +81,8 @@ def schedule_families(
     """The four schedules that the paper compares, with the paper's rounding (appendix L).
 
     ``oracle`` follows sqrt(kappa_t), ``constant`` 1, ``early_large_late_small`` T - t + 1
-    and ``early_small_late_large`` t. Where the budget is not a multiple of the steps, the
-    extra samples of ``constant`` go to the earliest.
+    and ``early_small_late_large`` t. If the budget is not a multiple of the steps, the extra
+    samples of ``constant`` go to the earliest steps.
     """
     kappa = checks.vector("influence", influence)
     t = np.arange(1, kappa.size + 1, dtype=np.float64)

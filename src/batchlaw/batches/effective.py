@@ -13,11 +13,11 @@ from batchlaw._base.errors import InputError
 def effective_batch(influence: ArrayLike, batches: Batches) -> float | FloatArray:
     """B_eff, the influence-weighted harmonic mean of the batch sizes (paper, section 3).
 
-    1/B_eff = sum_t (kappa_t / B_t) / sum_t kappa_t. One number, or one for each schedule.
+    1/B_eff = sum_t (kappa_t / B_t) / sum_t kappa_t. One number, or one per schedule.
     """
     kappa = _shares(influence)
     sizes = checks.batches(batches, kappa.size, whole=False)
-    return _one_or_many(1.0 / ((1.0 / sizes) @ kappa), batches)
+    return _scalar_if_single(1.0 / ((1.0 / sizes) @ kappa), batches)
 
 
 def effective_fluctuation(
@@ -26,11 +26,11 @@ def effective_fluctuation(
     """rho_eff, the influence-weighted mean of rho_t (paper, section 3).
 
     rho_t = (N - B_t)/(B_t (N - 1)) for batches without replacement from N = ``samples``
-    and 1/B_t with replacement. One number, or one for each schedule.
+    and 1/B_t with replacement. One number, or one per schedule.
     """
     kappa = _shares(influence)
     rho = fluctuation_factors(batches, kappa.size, samples, replacement=replacement)
-    return _one_or_many(rho @ kappa, batches)
+    return _scalar_if_single(rho @ kappa, batches)
 
 
 def fluctuation_factors(
@@ -43,7 +43,7 @@ def fluctuation_factors(
 
 
 def _shares(influence: ArrayLike) -> FloatArray:
-    """kappa_t / sum kappa, without overflow on the way."""
+    """kappa_t / sum kappa, without intermediate overflow."""
     kappa = checks.vector("influence", influence)
     if not kappa.any():
         raise InputError(
@@ -53,5 +53,5 @@ def _shares(influence: ArrayLike) -> FloatArray:
     return np.asarray(kappa / kappa.sum())
 
 
-def _one_or_many(values: FloatArray, batches: Batches) -> float | FloatArray:
+def _scalar_if_single(values: FloatArray, batches: Batches) -> float | FloatArray:
     return float(values[0]) if checks.is_single(batches) else values

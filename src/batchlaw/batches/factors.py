@@ -1,4 +1,4 @@
-"""Stages whose batches differ by powers of a factor, for trainers that change by whole factors."""
+"""Stages whose batches differ by powers of a factor, for trainers that multiply the batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import numpy as np
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.limits import Limits
 
-# So many starting sizes are tried for the smallest batch, each with all sizes a little
-# smaller or larger before they go to their rungs.
+# Number of candidates for the smallest batch. For each, all sizes are scaled by each of
+# SCALES before they are rounded to a power of the factor.
 BASES = 512
-TILTS = (0.75, 0.85, 0.95, 1.05, 1.2, 1.35)
+SCALES = (0.75, 0.85, 0.95, 1.05, 1.2, 1.35)
 
 
 def stages_by_factors(
@@ -24,26 +24,26 @@ def stages_by_factors(
 ) -> FloatArray | None:
     """The schedule nearest to these stages with batches base x factor^k, or None.
 
-    Every size goes to the nearest rung; where the batch rises, the stage before is extended
-    until the samples so far are a multiple of the new batch. Of many bases the one with the
-    least noise sum kappa/B is kept, among those that stay within the budget; some of it may
-    be left. Not proven optimal: the noise says what it costs.
+    Every size is rounded to the nearest base x factor^k. Before an increase, the previous stage
+    is extended until the samples so far are a multiple of the new batch. Of all bases that stay
+    within the budget, the one with the least noise sum kappa/B is kept; part of the budget may
+    be left. Not proven optimal: compare the noise.
     """
     factor, multiple_of, min_batch = limits.batch_factor, limits.multiple_of, limits.min_batch
     assert factor is not None
-    top = budget if limits.max_batch is None else limits.max_batch
+    largest = budget if limits.max_batch is None else limits.max_batch
     lowest = -(-min_batch // multiple_of) * multiple_of
     bases = np.unique(np.linspace(lowest, max(float(sizes.max()), lowest), BASES) // multiple_of)
     masses = np.append(0.0, np.cumsum(kappa))
     best: tuple[float, IntArray, IntArray] | None = None
     for base in (int(count) * multiple_of for count in bases if count >= 1):
-        if not min_batch <= base <= top:
+        if not min_batch <= base <= largest:
             continue
-        highest = math.floor(math.log(top / base) / math.log(factor) + 1e-12)
-        for tilt in TILTS:
-            rungs = np.rint(np.log(tilt * sizes / base) / math.log(factor))
-            stepped = (base * factor ** np.clip(rungs, 0, highest)).astype(np.int64)
-            new_ends, new_sizes = _aligned(ends, stepped)
+        largest_power = math.floor(math.log(largest / base) / math.log(factor) + 1e-12)
+        for scale in SCALES:
+            powers = np.rint(np.log(scale * sizes / base) / math.log(factor))
+            rounded = (base * factor ** np.clip(powers, 0, largest_power)).astype(np.int64)
+            new_ends, new_sizes = _aligned(ends, rounded)
             if np.diff(new_ends, prepend=0) @ new_sizes > budget:
                 continue
             noise = float((np.diff(masses[new_ends], prepend=0.0) / new_sizes).sum())
@@ -56,7 +56,7 @@ def stages_by_factors(
 
 
 def _aligned(ends: IntArray, sizes: IntArray) -> tuple[IntArray, IntArray]:
-    """Extend stages before a rise to whole batches of the next; a stage used up is left out."""
+    """Extend stages before an increase to whole batches of the next; drop those used up."""
     steps = int(ends[-1])
     begin, consumed, i = 0, 0, 0
     kept_ends, kept_sizes = [], []

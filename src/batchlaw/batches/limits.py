@@ -1,4 +1,4 @@
-"""Limits: what every batch of a schedule must obey."""
+"""Limits: constraints on every batch of a schedule."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ class Units(NamedTuple):
 
 @dataclass(frozen=True)
 class Limits:
-    """What every batch must obey, and how often the batch size may change.
+    """Constraints on every batch, and on how often the batch size may change.
 
     Attributes
     ----------
     min_batch
-        No batch is smaller.
+        The smallest batch allowed.
     max_batch
-        No batch is larger; None for no bound.
+        The largest batch allowed; None for no bound.
     multiple_of
-        Every batch is a multiple of this: ranks times micro-batch.
+        Every batch is a multiple of this, for example ranks times micro-batch.
     stages
-        At most so many constant stages; None leaves every step free.
+        The largest number of constant stages; None lets every step have its own batch.
     batch_factor
-        Stages differ by powers of this, for trainers that change the batch by whole factors;
-        None for any sizes.
+        Batches differ by powers of this, for trainers that multiply the batch by a factor;
+        None allows any sizes.
     """
 
     min_batch: int = 1
@@ -44,12 +44,12 @@ class Limits:
     batch_factor: int | None = None
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if value is not None or each.default is not None:
-                least = 2 if each.name == "batch_factor" else 1
-                value = checks.count(each.name, value, minimum=least)
-                object.__setattr__(self, each.name, value)
+        for limit in fields(self):
+            value = getattr(self, limit.name)
+            if value is not None or limit.default is not None:
+                least = 2 if limit.name == "batch_factor" else 1
+                value = checks.count(limit.name, value, minimum=least)
+                object.__setattr__(self, limit.name, value)
         if self.max_batch is not None and self.min_batch > self.max_batch:
             raise InputError(
                 "min_batch",
@@ -57,16 +57,16 @@ class Limits:
                 f"{self.min_batch}",
             )
         if self.batch_factor is not None and self.stages is None:
-            raise InputError("batch_factor", f"needs {arg('stages')}, which are not limited")
+            raise InputError("batch_factor", f"needs a limit on {arg('stages')}")
 
     def capped(self, most: int | None) -> Limits:
-        """The same with no batch above ``most``, for instance the samples of a dataset."""
+        """The same limits with no batch above ``most``, for example the size of a dataset."""
         if most is None or (self.max_batch is not None and self.max_batch <= most):
             return self
         return replace(self, max_batch=most)
 
     def units(self, steps: int, budget: int) -> Units:
-        """The bounds in units, after checking that the budget can be met by so many steps."""
+        """The bounds in units, after checking that this many steps can spend the budget."""
         budget, unit = checks.count("budget", budget), self.multiple_of
         high = max(budget, self.min_batch) if self.max_batch is None else self.max_batch
         low_units, high_units = -(-self.min_batch // unit), high // unit
@@ -94,7 +94,7 @@ class Limits:
         return Units(low_units, high_units, unit, budget)
 
     def units_in_full(self, steps: int, budget: int) -> Units:
-        """``units`` for schedules that spend the budget to the last sample."""
+        """``units`` for schedules that spend the budget exactly."""
         budget = checks.count("budget", budget)
         if budget < steps:
             raise InputError(

@@ -1,7 +1,7 @@
-"""Rules that people use for the batch sizes of a run: shapes up to a factor, by name.
+"""Common batch-size rules by name: the shape of a schedule, up to a factor.
 
-``allocate`` turns a shape into batches of a given sum: it follows square roots, so give it the
-square.
+``allocate`` turns a shape into batches with a given sum; because it follows square roots, pass
+it the squared shape.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray
 
-# Late-large: the last quarter of the updates gets batches this many times as large.
+# Late-large: after this share of the updates, batches are this many times as large.
 SWITCH, LARGER = 0.75, 8.0
 
-# rates -> batches up to a factor
+# Maps rates to batches up to a factor.
 Rule = Callable[[FloatArray], FloatArray]
 
 

@@ -1,4 +1,4 @@
-"""Sharing a budget among updates so that sum_t kappa_t / B_t is small: three ways.
+"""Three ways to distribute a budget over updates so that sum_t kappa_t / B_t is small.
 
 Ties go to the earliest step.
 """
@@ -15,40 +15,42 @@ from batchlaw._base.checks import FloatArray, IntArray
 def water_fill(weights: FloatArray, budget: float, low: float, high: float) -> FloatArray:
     """B = clip(c weights, low, high) with sum B = budget: the KKT solution.
 
-    sum_t clip(c w_t, low, high) grows piecewise linearly in c with bends at low/w and
-    high/w, so c is found by sorting the bends and interpolating.
+    sum_t clip(c w_t, low, high) is piecewise linear in c with kinks at low/w and high/w, so c
+    is found by sorting the kinks and interpolating.
     """
     positive = weights > 0.0
     full = high * positive.sum() + low * (~positive).sum()
     if budget >= full:
-        # Steps without influence matter to nobody: they share what the others cannot take.
+        # Steps without influence share what the others cannot take.
         idle = (budget - high * positive.sum()) / max((~positive).sum(), 1)
         return np.where(positive, high, idle)
     w = np.sort(weights[positive])[::-1] / weights.max()
     suffix = np.append(np.cumsum(w[::-1])[::-1], 0.0)  # suffix[k] = w_k + ... + w_last
-    bends = np.sort(np.concatenate([low / w, high / w]))
-    at_high = np.searchsorted(-w, -high / bends, side="right")  # c w >= high
-    above_low = np.searchsorted(-w, -low / bends, side="left")  # c w > low
+    kinks = np.sort(np.concatenate([low / w, high / w]))
+    at_high = np.searchsorted(-w, -high / kinks, side="right")  # c w >= high
+    above_low = np.searchsorted(-w, -low / kinks, side="left")  # c w > low
     idle_total = low * (weights.size - w.size)
     totals = (
         high * at_high
-        + bends * (suffix[at_high] - suffix[above_low])
+        + kinks * (suffix[at_high] - suffix[above_low])
         + low * (w.size - above_low)
         + idle_total
     )
-    k = int(np.clip(np.searchsorted(totals, budget, side="right"), 1, bends.size - 1))
-    # Between two bends the same steps are clipped; solve for c on that stretch.
-    middle = math.sqrt(bends[k - 1]) * math.sqrt(bends[k])
+    k = int(np.clip(np.searchsorted(totals, budget, side="right"), 1, kinks.size - 1))
+    # Between two kinks the same steps are clipped: solve for c there.
+    middle = math.sqrt(kinks[k - 1]) * math.sqrt(kinks[k])
     free = (middle * w > low) & (middle * w < high)
     fixed = high * (middle * w >= high).sum() + low * (middle * w <= low).sum() + idle_total
-    c = (budget - fixed) / w[free].sum() if free.any() else bends[k - 1]
+    c = (budget - fixed) / w[free].sum() if free.any() else kinks[k - 1]
     filled = np.clip(c * (weights / weights.max()), low, high)
     return np.where(positive, filled, low)
 
 
 def largest_remainder(weights: FloatArray, budget: int, low: int, high: int) -> IntArray:
-    """``low`` each, the rest in proportion to the weights, rounded down; then one more for
-    each of the largest remainders. What would exceed ``high`` is shared out again."""
+    """``low`` for each step and the rest in proportion to the weights, by largest remainders.
+
+    What would exceed ``high`` is distributed again.
+    """
     # The negligible offset of appendix L, so that no weight is zero.
     shares = weights + 1e-15 * weights.max() if weights.max() > 0.0 else np.ones_like(weights)
     batches = np.full(weights.size, low, dtype=np.int64)
@@ -56,7 +58,7 @@ def largest_remainder(weights: FloatArray, budget: int, low: int, high: int) -> 
         open_ = batches < high
         quota = np.where(open_, left * (shares / shares[open_].sum()), 0.0)
         extra = np.floor(quota).astype(np.int64)
-        # Past 2^45 samples or so the quotas are rounded, and their floors may sum to too much.
+        # Above about 2^45 samples the quotas are rounded, and their floors may sum to too much.
         short = left - int(extra.sum())
         order = np.argsort(-(quota - extra)[open_], kind="stable")
         chosen = np.flatnonzero(open_)[order[:short] if short >= 0 else order[short:]]
@@ -68,9 +70,9 @@ def largest_remainder(weights: FloatArray, budget: int, low: int, high: int) -> 
 def greedy(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
     """Integers that minimise sum kappa_t / B_t: every sample goes where it helps most.
 
-    Raising a batch from b - 1 to b gains kappa/(b (b - 1)). Handing out samples in order
-    of gain stops at some least gain l, where B_t(l) = floor((1 + sqrt(1 + 4 kappa_t/l))/2)
-    within the bounds. Bisecting l costs O(T) a round, whatever the budget.
+    Raising a batch from b - 1 to b gains kappa/(b (b - 1)). Handing out samples in order of
+    gain stops at a threshold l, where B_t(l) = floor((1 + sqrt(1 + 4 kappa_t/l))/2) within the
+    bounds. Bisection for l costs O(T) per round, whatever the budget.
     """
     positive = kappa > 0.0
     idle = int((~positive).sum())
@@ -79,22 +81,24 @@ def greedy(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
     if budget >= most:
         batches[positive] = high
         if idle:
-            each, extra = divmod(budget - high * int(positive.sum()), idle)
-            batches[~positive] = each + (np.arange(idle) < extra)
+            quotient, extra = divmod(budget - high * int(positive.sum()), idle)
+            batches[~positive] = quotient + (np.arange(idle) < extra)
         return batches
     batches[positive] = _threshold(kappa[positive], budget - low * idle, low, high)
     return batches
 
 
 def _threshold(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
+    """``greedy`` for positive kappa, by bisection of the logarithm of the threshold gain."""
+
     def batches_at(log_gain: float) -> IntArray:
-        ratio = np.exp(np.minimum(log_kappa - log_gain, 80.0))  # e^80 is far past any budget
+        ratio = np.exp(np.minimum(log_kappa - log_gain, 80.0))  # e^80 exceeds any budget
         return np.clip((1.0 + np.sqrt(1.0 + 4.0 * ratio)) / 2.0, low, high).astype(np.int64)
 
     log_kappa = np.log(kappa)
-    # Start from the real-valued solution: there kappa/B^2 is the same for all free steps.
-    # No batch can take more than what the minimum of the others leaves.
+    # No batch can exceed what the others leave at their minimum.
     high = min(high, budget - low * (kappa.size - 1))
+    # Start from the real-valued solution, where kappa/B^2 is the same for all unclipped steps.
     real = water_fill(np.sqrt(kappa), float(budget), float(low), float(high))
     guess = float(np.max(log_kappa - 2.0 * np.log(real)))
     width = 4.0
@@ -110,21 +114,21 @@ def _threshold(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
         middle = 0.5 * (less_at + more_at)
         if middle in (less_at, more_at):
             break
-        at = batches_at(middle)
-        if _total(at) <= budget:
-            less_at, less = middle, at
+        batches = batches_at(middle)
+        if _total(batches) <= budget:
+            less_at, less = middle, batches
         else:
-            more_at, more = middle, at
+            more_at, more = middle, batches
     return _spend(kappa, less, budget, high)
 
 
 def _total(batches: IntArray) -> int:
-    """Their sum; 2^62, more than any budget, where it would overflow."""
+    """The sum of the batches, capped at 2^62, above any budget, where it would overflow."""
     return int(batches.sum()) if batches.sum(dtype=np.float64) < 2.0**62 else 2**62
 
 
 def _spend(kappa: FloatArray, batches: IntArray, budget: int, high: int) -> IntArray:
-    """Hand out the few samples that the threshold left, largest gain first."""
+    """Hand out the few samples left by the threshold, largest gain first."""
     batches = batches.copy()
     while (left := budget - int(batches.sum())) > 0:
         gain = np.where(batches < high, kappa / (batches * (batches + 1.0)), -1.0)

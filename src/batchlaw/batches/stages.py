@@ -1,11 +1,11 @@
-"""Batch schedules of at most K constant stages, with a bound on what any other could reach.
+"""Batch schedules of at most K constant stages, with a lower bound on any such schedule.
 
 A stage of n_s steps with influence mass K_s and batches of B_s adds K_s/B_s to the objective
 and spends n_s B_s samples. Without bounds the best sizes for given stages are
 B_s ~ sqrt(K_s/n_s), the objective is (sum_s sqrt(n_s K_s))^2 / budget, and dynamic
-programming over the boundaries is exact. With bounds, multiples or integers a price l a
-sample separates the stages: min over stages of sum_s min_B K_s/B + l n_s B, less l times
-the budget, is a lower bound for every l, and the best l points at good boundaries.
+programming over the boundaries is exact. With bounds, multiples or integers, a price l per
+sample separates the stages: the minimum over stages of sum_s min_B K_s/B + l n_s B, minus l
+times the budget, is a lower bound for every l, and the best l suggests good boundaries.
 """
 
 from __future__ import annotations
@@ -24,31 +24,32 @@ from batchlaw._base.errors import InputError
 from batchlaw._base.kernels import stages as kernels
 from batchlaw.batches.limits import Limits
 
-# Every step is a candidate boundary up to this many steps, and this much stages x steps^2 (a
-# tenth of a second a price); beyond, about CELLS candidates are chosen.
+# Every step is a candidate boundary up to this many steps and this value of stages x steps^2
+# (0.1 s per price); beyond that about CELLS candidates are chosen.
 EXACT_STEPS, EXACT_WORK = 3000, 5e8
 CELLS = 1200
-# So few ways to choose the boundaries are all tried.
-FEW = 2000
-# Branches tried for the sizes of one choice of boundaries, and for the final one.
-NODES, FINAL_NODES = 2_000, 200_000
-# Relative precision of the dual and of the search for better boundaries, which ends after so
-# many passes, or when one gains less than this, or than this share of what is left open.
+# If there are at most this many ways to choose the boundaries, all are tried.
+ENUMERATED_CHOICES = 2000
+# Branch-and-bound nodes for the sizes of a trial choice of boundaries, and of the final one.
+TRIAL_NODES, FINAL_NODES = 2_000, 200_000
+# Relative precision of the dual and of the search for better boundaries.
 PRECISION = 1e-10
-PASSES, WORTH, WORTH_SHARE = 40, 1e-8, 1e-3
-# It starts from so many of the choices that the dual met, and sizes so many stages in all.
-STARTS, WORK = 4, 200_000
-# Jumps of a boundary halve down to this one, then shrink by one where every step is tried.
-NEAR = 16
-# Influence below this share of the largest counts as none: it is worth no sample of 2^53.
-NEGLIGIBLE = 1e-60
-# Stand in for "no bound": squares and products with lengths stay finite.
+# The search ends after this many passes, or when a pass gains less than MIN_GAIN or less than
+# MIN_GAIN_SHARE of the boundary loss.
+PASSES, MIN_GAIN, MIN_GAIN_SHARE = 40, 1e-8, 1e-3
+# The search starts from this many of the dual's choices, and sizes this many stages in all.
+STARTS, SEARCH_WORK = 4, 200_000
+# Jumps of a boundary are halved down to this, then shrink by one where every step is tried.
+SHORT_JUMP = 16
+# Influence below this share of the largest counts as zero: it is worth no sample of 2^53.
+NEGLIGIBLE_SHARE = 1e-60
+# Stand-ins for "no bound", such that squares and products with lengths stay finite.
 NO_LOW, NO_HIGH = 1e-120, 1e120
 
 
 @dataclass(frozen=True, eq=False)
 class Staged:
-    """A schedule of constant stages, what it costs, and what bounds it.
+    """A schedule of constant stages, its objective, and bounds on it.
 
     Attributes
     ----------
@@ -59,8 +60,8 @@ class Staged:
     objective
         sum_t kappa_t / B_t.
     lower_bound
-        No schedule with at most K stages under the same constraints has a smaller
-        objective, wherever its boundaries are (the Lagrangian dual value, to rounding).
+        No schedule with at most K stages under the same constraints has a smaller objective,
+        for any boundaries (the Lagrangian dual value, up to rounding).
     oracle
         (sum_t sqrt(kappa_t))^2 / budget, the optimum without any constraint.
     gap
@@ -68,8 +69,8 @@ class Staged:
     spent
         sum_t B_t.
     boundary_loss
-        Relative rise of the dual value when boundaries are restricted to the candidates:
-        a bound on what the restriction can lose. 0 where every step is a candidate.
+        Relative increase of the dual value when boundaries are restricted to the candidates, a
+        bound on the loss by that restriction. 0 if every step is a candidate.
     """
 
     batches: NDArray[np.int64] | FloatArray
@@ -92,21 +93,20 @@ def best_stages(
 ) -> Staged:
     """The best batch schedule of at most ``limits.stages`` constant stages.
 
-    Real batch sizes within the bounds are exactly optimal where no bound binds. Otherwise
-    the schedule is the best found, and ``lower_bound`` says how far it may be from optimal.
-    Integers spend the budget except for less than ``multiple_of`` times the shortest stage
-    that is still below ``max_batch``.
+    Real batch sizes are exactly optimal if no bound is active. Otherwise the schedule is the
+    best one found, and ``lower_bound`` tells how far it may be from the optimum. Integers leave
+    less than ``multiple_of`` times the shortest stage still below ``max_batch`` unspent.
 
     Parameters
     ----------
     influence : (T,) array
-        kappa_t, zeros allowed. Where all are zero the schedule is constant.
+        kappa_t, zeros allowed. If all are zero, the schedule is constant.
     budget
         At most this many samples in all.
     limits
-        What every batch obeys, and K, how many stages there may be.
+        Constraints on every batch, and K, the largest number of stages.
     integer
-        Whether batches are whole numbers.
+        Whether batches are integers.
     """
     kappa = checks.vector("influence", influence)
     count = min(checks.count("stages", limits.stages), kappa.size)
@@ -115,9 +115,8 @@ def best_stages(
     low, high, unit, total = limits.units(kappa.size, budget)
     peak = float(kappa.max())
     units = float(total // unit) if integer else float(total)
-    # An influence of zero everywhere leaves nothing to choose: one stage.
     task = _Task.of(kappa / peak if peak > 0.0 else kappa, units, low, high, integer)
-    if peak == 0.0 or count == 1:  # one stage has one best size: it is its own bound
+    if peak == 0.0 or count == 1:  # a single stage, whose objective is its own bound
         ends, dual, loss = np.array([kappa.size]), math.inf, 0.0
     else:
         ends, dual, loss = _solve(task, count)
@@ -136,11 +135,11 @@ def _result(
     bound: float,
     loss: float,
 ) -> Staged:
-    """The schedule in samples; neighbouring stages of one size are one stage."""
-    last = np.append(np.diff(sizes) != 0.0, True)
-    ends, chosen = ends[last], sizes[last] * unit
+    """The schedule in samples; neighbouring stages of equal size are merged."""
+    is_last = np.append(np.diff(sizes) != 0.0, True)
+    ends, merged = ends[is_last], sizes[is_last] * unit
     lengths = np.diff(ends, prepend=0)
-    values = chosen.astype(np.int64) if integer else chosen
+    values = merged.astype(np.int64) if integer else merged
     batches = np.repeat(values, lengths)
     objective = float((kappa / batches).sum())
     root = float(np.sqrt(kappa).sum())
@@ -150,7 +149,7 @@ def _result(
         ends=ends,
         sizes=values,
         objective=objective,
-        # The two may meet, and rounding must not cross them.
+        # Both may be equal, and rounding must not reverse their order.
         lower_bound=min(bound, objective),
         oracle=oracle,
         gap=objective / oracle - 1.0 if oracle > 0.0 else 0.0,
@@ -161,7 +160,7 @@ def _result(
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """The constraints in units of ``multiple_of``, and influence relative to its largest."""
+    """The constraints in units of ``multiple_of``, and influence relative to its maximum."""
 
     kappa: FloatArray
     sums: FloatArray
@@ -172,7 +171,7 @@ class _Task:
 
     @classmethod
     def of(cls, kappa: FloatArray, budget: float, low: int, high: int, whole: bool) -> _Task:
-        kappa = np.where(kappa < NEGLIGIBLE, 0.0, kappa)
+        kappa = np.where(kappa < NEGLIGIBLE_SHARE, 0.0, kappa)
         return cls(kappa, kernels.two_part_sums(kappa), budget, float(low), float(high), whole)
 
     def stages(self, ends: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -183,29 +182,29 @@ class _Task:
 
     def sizes(self, ends: IntArray) -> FloatArray:
         mass, length = self.stages(ends)
-        found = kernels.stage_sizes(
+        sizes = kernels.stage_sizes(
             mass, length, self.budget, self.low, self.high, self.whole, FINAL_NODES
         )
-        return np.asarray(found)
+        return np.asarray(sizes)
 
     def objective(self, ends: IntArray) -> float:
-        found = kernels.stages_objective(
-            self.sums, ends, self.budget, self.low, self.high, self.whole, NODES
+        objective = kernels.stages_objective(
+            self.sums, ends, self.budget, self.low, self.high, self.whole, TRIAL_NODES
         )
-        return float(found)
+        return float(objective)
 
 
 @dataclass(frozen=True, eq=False)
 class _Boundaries:
-    """Dynamic programming over candidate boundaries, at a price a sample."""
+    """Dynamic programming over candidate boundaries, at a price per sample."""
 
     task: _Task
-    at: IntArray
+    candidates: IntArray
     count: int
 
     @property
     def complete(self) -> bool:
-        return self.at.size == self.task.kappa.size + 1
+        return self.candidates.size == self.task.kappa.size + 1
 
     def _rules(self, lam: float, bounded: bool) -> tuple[float, float, float, float, bool]:
         task = self.task
@@ -215,44 +214,46 @@ class _Boundaries:
         return lam, NO_LOW, NO_HIGH, NO_HIGH, False
 
     def _costs(self, cut: FloatArray, rules: tuple[float, float, float, float, bool]) -> FloatArray:
-        sums = np.ascontiguousarray(self.task.sums[:, self.at])
-        count = min(self.count, self.at.size - 1)
-        costs = kernels.stage_costs(sums, self.at.astype(np.float64), cut, count, *rules)
+        sums = np.ascontiguousarray(self.task.sums[:, self.candidates])
+        count = min(self.count, self.candidates.size - 1)
+        costs = kernels.stage_costs(sums, self.candidates.astype(np.float64), cut, count, *rules)
         return np.asarray(costs)
 
     def _steps(self, rules: tuple[float, float, float, float, bool]) -> FloatArray:
-        """Each cell's steps, priced one by one."""
+        """The cost of each cell if its steps are priced one by one."""
         lam, low, high, spare, whole = rules
         most = min(low + spare, high)
-        return np.asarray(kernels.priced_steps(self.task.kappa, self.at, lam, low, most, whole))
+        return np.asarray(
+            kernels.priced_steps(self.task.kappa, self.candidates, lam, low, most, whole)
+        )
 
     def priced(self, lam: float, bounded: bool = True) -> tuple[float, IntArray]:
-        """The least priced cost and the ends of its stages."""
+        """The least priced cost, and the ends of the stages that reach it."""
         rules = self._rules(lam, bounded)
         if self.count >= self.task.kappa.size:
             return float(self._steps(rules).sum()), np.arange(1, self.task.kappa.size + 1)
-        costs = self._costs(np.full(self.at.size - 1, np.inf), rules)
-        sums = np.ascontiguousarray(self.task.sums[:, self.at])
-        chosen = kernels.stage_boundaries(costs, sums, self.at.astype(np.float64), *rules)
-        return float(costs[-1, -1]), self.at[chosen]
+        costs = self._costs(np.full(self.candidates.size - 1, np.inf), rules)
+        sums = np.ascontiguousarray(self.task.sums[:, self.candidates])
+        chosen = kernels.stage_boundaries(costs, sums, self.candidates.astype(np.float64), *rules)
+        return float(costs[-1, -1]), self.candidates[chosen]
 
     def relaxed(self, lam: float, bounded: bool = True) -> float:
         """A lower bound on the priced cost of at most K stages with any boundaries.
 
         F(n, K) is concave and homogeneous, so a stage costs at least as much as its parts
-        priced apart: its whole cells, and the pieces at its ends. The pieces of a cell cost
-        at least its steps priced one by one. A cell of one step has no inside.
+        priced separately: its whole cells, and the pieces of cells at its ends. The pieces of a
+        cell cost at least its steps priced one by one. A cell of one step cannot be split.
         """
         rules = self._rules(lam, bounded)
         steps = self._steps(rules)
-        if self.count >= self.at.size - 1:
+        if self.count >= self.candidates.size - 1:
             return float(steps.sum())
-        cut = np.where(np.diff(self.at) > 1, steps, np.inf)
+        cut = np.where(np.diff(self.candidates) > 1, steps, np.inf)
         return float(self._costs(cut, rules)[-1, -1])
 
 
 def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
-    """Ends of good stages, the dual value, and what the choice of candidates may lose."""
+    """Ends of good stages, the dual value, and a bound on the loss by the candidates."""
     grid = _Boundaries(task, _candidates(task.kappa, count), count)
     cost, ends = grid.priced(1.0, bounded=False)
     root = cost / 2.0  # sum_s sqrt(n_s K_s)
@@ -261,8 +262,8 @@ def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
     if not task.whole and real.min() >= task.low and real.max() <= task.high:
         dual, loss = root**2 / task.budget, 0.0
         if not grid.complete:
-            any_root = grid.relaxed(1.0, bounded=False) / 2.0
-            dual, loss = any_root**2 / task.budget, (root / any_root) ** 2 - 1.0
+            relaxed_root = grid.relaxed(1.0, bounded=False) / 2.0
+            dual, loss = relaxed_root**2 / task.budget, (root / relaxed_root) ** 2 - 1.0
             ends = _improve(task, ends, loss)
         return ends, dual, loss
     dual, lam, tried = _maximise_dual(grid, (root / task.budget) ** 2)
@@ -270,24 +271,25 @@ def _solve(task: _Task, count: int) -> tuple[IntArray, float, float]:
     if not grid.complete:
         restricted, dual = dual, _relaxed_dual(grid, dual, lam)
         loss = restricted / dual - 1.0 if dual > 0.0 else math.inf
-    if grid.complete and math.comb(task.kappa.size - 1, count - 1) <= FEW:
+    if grid.complete and math.comb(task.kappa.size - 1, count - 1) <= ENUMERATED_CHOICES:
         return min(_all_ends(task.kappa.size, count), key=task.objective), dual, loss
-    met = {each.tobytes(): each for each in tried}.values()
-    # Where bounds bind the priced stages may be few; the unbounded ones leave more to move.
-    starts = [ends, *sorted(met, key=task.objective)[:STARTS]]
-    return min((_improve(task, each, loss) for each in starts), key=task.objective), dual, loss
+    distinct = {choice.tobytes(): choice for choice in tried}.values()
+    # With active bounds the priced stages may be few; the unbounded ones leave more to move.
+    starts = [ends, *sorted(distinct, key=task.objective)[:STARTS]]
+    improved = (_improve(task, start, loss) for start in starts)
+    return min(improved, key=task.objective), dual, loss
 
 
 def _maximise_dual(grid: _Boundaries, lam: float) -> tuple[float, float, list[IntArray]]:
-    """The best dual value, its price, and the ends of the stages met on the way.
+    """The best dual value, its price, and the ends of all stages tried.
 
-    The dual is concave: each priced optimum is a line above it, cost + lam (spent - budget).
-    Two lines of opposite slope bracket the maximum, and the next price is where they meet.
+    The dual is concave: each priced optimum gives a line above it, cost + lam (spent - budget).
+    Two lines of opposite slope bracket the maximum; the next price is where they intersect.
     """
     budget = grid.task.budget
     best, best_lam = -math.inf, lam
     tried: list[IntArray] = []
-    rising: tuple[float, float] | None = None  # cost and slope of the line to the left
+    rising: tuple[float, float] | None = None  # cost and slope of the last rising line
     falling: tuple[float, float] | None = None
     step = 0.0
     for _ in range(60):
@@ -314,10 +316,10 @@ def _maximise_dual(grid: _Boundaries, lam: float) -> tuple[float, float, list[In
 
 
 def _relaxed_dual(grid: _Boundaries, restricted: float, lam: float) -> float:
-    """The dual value for any boundaries, from the price that is best for the candidates.
+    """The dual value for any boundaries, starting from the best price for the candidates.
 
-    Price and dual value fall in proportion where no bound binds, so the first step is
-    right there; any price gives a valid bound, and 0 always is one.
+    If no bound is active, the best price falls in proportion to the dual value, so the first
+    step is right; any price gives a valid bound, and 0 is always valid.
     """
     best = grid.relaxed(lam) - lam * grid.task.budget
     fall = max(best / restricted, 0.25)
@@ -331,7 +333,7 @@ def _relaxed_dual(grid: _Boundaries, restricted: float, lam: float) -> float:
 
 
 def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
-    """What the priced optimum of these stages spends."""
+    """Samples that the priced optimum of these stages spends."""
     mass, length = task.stages(ends)
     most = np.minimum(task.low + (task.budget - task.low * task.kappa.size) / length, task.high)
     size = np.sqrt(mass / (lam * length))
@@ -339,24 +341,25 @@ def _priced_spend(task: _Task, ends: IntArray, lam: float) -> float:
         return float(length @ np.clip(size, task.low, most))
     below = np.clip(np.floor(size), task.low, np.floor(most))
     above = np.minimum(below + 1.0, np.floor(most))
-    saves = mass / below - mass / above > lam * length * (above - below)
-    return float(length @ np.where(saves, above, below))
+    worth_it = mass / below - mass / above > lam * length * (above - below)
+    return float(length @ np.where(worth_it, above, below))
 
 
 def _improve(task: _Task, ends: IntArray, loss: float) -> IntArray:
     """Move one boundary at a time, by shrinking jumps, while the objective falls."""
-    found = kernels.improve_ends(
+    longest = int(np.diff(ends, prepend=0).max())
+    improved = kernels.improve_ends(
         task.sums,
         ends,
-        (task.budget, task.low, task.high, task.whole, NODES),
-        1 << int(np.diff(ends, prepend=0).max()).bit_length() - 1,
-        NEAR if task.kappa.size <= EXACT_STEPS else 1,
-        WORK // ends.size,
+        (task.budget, task.low, task.high, task.whole, TRIAL_NODES),
+        1 << longest.bit_length() - 1,
+        SHORT_JUMP if task.kappa.size <= EXACT_STEPS else 1,
+        SEARCH_WORK // ends.size,
         PASSES,
         PRECISION,
-        max(WORTH, WORTH_SHARE * loss),
+        max(MIN_GAIN, MIN_GAIN_SHARE * loss),
     )
-    return np.asarray(found)
+    return np.asarray(improved)
 
 
 def _all_ends(steps: int, count: int) -> Iterator[IntArray]:
@@ -365,17 +368,17 @@ def _all_ends(steps: int, count: int) -> Iterator[IntArray]:
 
 
 def _candidates(kappa: FloatArray, count: int) -> IntArray:
-    """Every step, or about CELLS boundaries: by influence mass, by steps, by its changes."""
+    """Every step, or about CELLS boundaries spread by influence, by steps and by its changes."""
     T = kappa.size
     if T <= EXACT_STEPS and (count >= T or count * T**2 <= EXACT_WORK):
         return np.arange(T + 1)
     weight = np.sqrt(kappa)
-    # Where influence falls steeply a long stage meets short ones; far down it stops to matter.
+    # Steep changes need more boundaries; 1e-20 ignores changes of negligible influence.
     change = np.abs(np.diff(np.log(kappa + 1e-20), prepend=math.log(kappa[0] + 1e-20)))
     measures = [weight, np.ones(T)] + ([change] if change.any() else [])
-    share = np.sum([np.cumsum(each) / each.sum() for each in measures], axis=0)
+    share = np.sum([np.cumsum(measure) / measure.sum() for measure in measures], axis=0)
     level, width = np.linspace(0.0, share[-1], CELLS, endpoint=False, retstep=True)
     inner = np.searchsorted(share, level[1:]) + 1
-    # A step that fills a cell alone gets a boundary on both sides.
+    # A step that fills a cell on its own gets a boundary on both sides.
     alone = np.flatnonzero(np.diff(share, prepend=0.0) >= width)
     return np.unique(np.concatenate([[0], np.minimum(inner, T), alone, [T]]))
