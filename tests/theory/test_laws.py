@@ -402,23 +402,3 @@ def test_the_command_prints_the_law(capsys):
     document = _json(capsys, "--batches", "oracle", "--m", "inf")
     assert not document["static"]
     assert document["bias_alone"]["limit"] == "inf"
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ("--rates cosine", "Unknown option: --rates"),
-        ("--decay linear", "Unknown option: --decay"),
-        ("--batches oracle,constant", "must be one schedule, got 'oracle,constant'"),
-        ("--problem x.csv", "must be one of paper, power-law, truncation, sketch"),
-        ("--replacement", "--replacement has no use with procedure one-pass"),
-        ("--procedure one-pass --samples 9", "--samples has no use with procedure one-pass"),
-        ("--steps 9", "warmup must last at least one step"),
-        ("--m 64.5", "m must be a whole number, got 64.5"),
-    ],
-)
-def test_bad_options_of_the_law_command_are_one_line(options, message, capsys):
-    assert main(["law", *options.split()]) == 2
-    err = capsys.readouterr().err
-    assert message in err
-    assert err.count("\n") == 1

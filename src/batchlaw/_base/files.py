@@ -61,14 +61,14 @@ def read_schedule(path: Path, column: str) -> FloatArray:
     lines = path.read_text().rstrip().splitlines()
     empty = [number for number, line in enumerate(lines, start=1) if not line.strip()]
     if empty:
-        raise InputError(column, f"must have no gaps: line {empty[0]} is empty", subject=str(path))
+        raise InputError("path", f"must have no gaps: line {empty[0]} is empty", subject=str(path))
     if "step" in columns:
         expected = np.arange(1, columns["step"].size + 1)
         wrong = columns["step"] != expected
         if wrong.any():
             row = int(np.argmax(wrong))
             raise InputError(
-                column,
+                "path",
                 f"must have no gaps: step {expected[row]} is missing",
                 f"{columns['step'][row]:g}",
                 subject=str(path),
