@@ -1,4 +1,4 @@
-"""Cells to compute, a driver to kill and a cluster to use, for the tests of sweeps."""
+"""For the tests of sweeps: cells to compute, a driver to kill and a cluster to use."""
 
 import math
 import os
@@ -16,10 +16,10 @@ from batchlaw.jobs.store import DONE, Outcome
 from paths import TESTS
 
 SOURCE = Path(batchlaw.__file__).parents[1]
-# Everything ends by then, however slow the machine.
-LIMIT = 300.0
+# Long enough for any process to end, even on a slow machine.
+TIMEOUT_S = 300.0
 
-# Runs cells that log themselves, without NumPy and Numba: a start takes little. Arguments: the
+# Runs cells that log themselves, without NumPy and Numba so that it starts fast. Arguments: the
 # package's folder, the file of results, the number of cells.
 DRIVER = """
 import sys, types
@@ -33,7 +33,7 @@ from batchlaw.jobs.store import Store
 from batchlaw.jobs.workers import Workers
 import logged_cells
 
-execution.TASK = 0.004
+execution.TASK_TARGET_S = 0.004
 print("start", flush=True)
 with Store(sys.argv[2]) as store, ThreadPoolExecutor(2) as pool:
     cells = logged_cells.cells(int(sys.argv[3]))
@@ -58,30 +58,30 @@ def logged(cell):
 
 
 def root(cell):
-    """A light cell; one below zero is refused."""
+    """A cheap cell; a negative ``k`` is refused."""
     return {"root": math.sqrt(checks.real("k", cell["k"], at_least=0.0))}
 
 
 def put(store, cell, result, seconds=0.0, status=DONE):
-    """One row."""
+    """Store one row."""
     store.put_many([Outcome(cell, result, status, seconds)])
 
 
 def dies_once(cell):
-    """The cell with a marker kills its worker the first time it is computed."""
+    """A cell with a marker kills its worker the first time it is computed."""
     if "marker" in cell and not Path(cell["marker"]).exists():
         Path(cell["marker"]).write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.SIGKILL)
     return root(cell)
 
 
-def environment(**more):
+def environment(**variables):
     path = os.pathsep.join([str(SOURCE), str(TESTS)])
-    return {**os.environ, "PYTHONPATH": path, **more}
+    return {**os.environ, "PYTHONPATH": path, **variables}
 
 
 def command(*arguments, before="", **options):
-    """``batchlaw sweep`` in a process of its own, after some code."""
+    """``batchlaw sweep`` in its own process, after running the code ``before``."""
     code = (
         f"import sys; {before}\nfrom batchlaw.faces.cli import main\nif __name__ == '__main__':\n"
     )
@@ -96,9 +96,9 @@ def command(*arguments, before="", **options):
 
 
 def finished(process):
-    """Output, errors and exit code of a process that ends by itself."""
+    """Output, errors and exit code of a process, once it ends by itself."""
     try:
-        out, error = process.communicate(timeout=LIMIT)
+        out, error = process.communicate(timeout=TIMEOUT_S)
     finally:
         process.kill()
         process.wait()
@@ -106,20 +106,20 @@ def finished(process):
 
 
 def until(condition, what):
-    """Look again and again until it holds; fail when it takes too long."""
-    end = time.monotonic() + LIMIT
+    """Wait until the condition holds; fail after ``TIMEOUT_S``."""
+    end = time.monotonic() + TIMEOUT_S
     while not condition():
-        assert time.monotonic() < end, f"{what} did not come"
+        assert time.monotonic() < end, f"timed out waiting for {what}"
         time.sleep(0.02)
 
 
 def children(pid):
-    """Processes that any thread of a process started."""
-    found = []
+    """Ids of the processes that any thread of a process started."""
+    ids = []
     for path in Path(f"/proc/{pid}/task").glob("*/children"):
         with suppress(FileNotFoundError, ProcessLookupError):  # the thread has ended
-            found += [int(word) for word in path.read_text().split()]
-    return found
+            ids += [int(word) for word in path.read_text().split()]
+    return ids
 
 
 def alive(pid):
@@ -132,7 +132,7 @@ def alive(pid):
 
 @contextmanager
 def cluster(folder, workers):
-    """The address of a Dask scheduler with workers, all of them processes of their own."""
+    """The address of a Dask scheduler with workers, each in its own process."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
@@ -149,7 +149,7 @@ def cluster(folder, workers):
 @contextmanager
 def _running(arguments):
     quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    # More threads than a cell may have: the sweep itself must see to that.
+    # More threads than a cell may use: the sweep itself must limit them.
     variables = environment(OPENBLAS_NUM_THREADS="2")
     process = subprocess.Popen(arguments, env=variables, **quiet)
     try:

@@ -1,4 +1,4 @@
-"""A sweep gives the same numbers wherever it runs, goes on where it was, and stops when asked."""
+"""A sweep gives the same numbers wherever it runs, resumes, and stops when interrupted."""
 
 import csv
 import os
@@ -16,12 +16,12 @@ import pytest
 from batchlaw.evidence.sweep.cell import solve
 from batchlaw.evidence.sweep.design import parse_design
 from batchlaw.faces.cli import main
-from batchlaw.jobs.execution import AHEAD, compute_cells, execute
+from batchlaw.jobs.execution import TASKS_PER_WORKER, compute_cells, execute
 from batchlaw.jobs.store import DONE, FAILED, REFUSED, Store
 from batchlaw.jobs.workers import Workers, worker_processes, worker_threads
 from sweep_cells import alive, children, cluster, command, finished, root, until
 
-# Sixty directions: large enough for BLAS to take many threads where it may.
+# Sixty directions: enough for BLAS to use several threads if it may.
 TEXT = """
 [problem]
 kind = "power-law"
@@ -75,15 +75,15 @@ def test_a_cluster_of_other_processes_gives_the_same_bits(tmp_path, expected):
 
 
 class Counting(ThreadPoolExecutor):
-    """Counts the tasks that were handed out and not yet taken back."""
+    """Counts the cells that are submitted and not yet stored."""
 
     def __init__(self, store, count):
         super().__init__(count)
-        self.store, self.submitted, self.most = store, 0, 0
+        self.store, self.submitted, self.most_in_flight = store, 0, 0
 
     def submit(self, *arguments):
         self.submitted += len(arguments[2])
-        self.most = max(self.most, self.submitted - len(self.store))
+        self.most_in_flight = max(self.most_in_flight, self.submitted - len(self.store))
         return super().submit(*arguments)
 
 
@@ -93,13 +93,13 @@ def test_a_few_tasks_are_in_flight_and_cells_are_taken_as_they_are_needed(tmp_pa
     def cells():
         nonlocal taken
         for taken in range(1, 301):
-            assert taken <= len(store) + AHEAD * 2 * 5
+            assert taken <= len(store) + TASKS_PER_WORKER * 2 * 5
             yield {"k": taken}
 
     with Store(tmp_path / "s") as store, Counting(store, 2) as pool:
         tally = execute(store, cells(), root, Workers(pool, lambda: 2), largest=5)
     assert (tally.done, tally.failed, taken) == (300, 0, 300)
-    assert AHEAD <= pool.most <= AHEAD * 2 * 5
+    assert TASKS_PER_WORKER <= pool.most_in_flight <= TASKS_PER_WORKER * 2 * 5
 
 
 def slow_after_a_while(cell):
@@ -109,14 +109,14 @@ def slow_after_a_while(cell):
 
 @pytest.mark.slow
 def test_a_task_of_cells_that_turn_slow_is_cut_short_and_goes_on(tmp_path, monkeypatch):
-    monkeypatch.setattr("batchlaw.jobs.execution.LONGEST", 0.5)
+    monkeypatch.setattr("batchlaw.jobs.execution.TASK_LIMIT_S", 0.5)
     sizes = []
     with Store(tmp_path / "s") as store, worker_threads(1) as workers:
         cells = [{"k": k} for k in range(112)]
         tally = execute(store, cells, slow_after_a_while, workers, advance=sizes.append)
         assert tally.done == len(store) == 112
         assert all(store.get(cell).result == {"k": cell["k"]} for cell in cells)
-    # At 0.3 s a cell no task has more than the first that is past half a second.
+    # At 0.3 s per cell, no task goes on after half a second.
     assert max(sizes[-3:]) <= 3
 
 
@@ -169,7 +169,7 @@ def test_a_bug_is_stored_apart_from_refused_settings_with_its_traceback(tmp_path
 
 
 class WorkerLostError(Exception):
-    """As a cluster says it."""
+    """Stands for the exception of a cluster."""
 
 
 def takes_the_worker_down(compute, cells):
@@ -179,7 +179,7 @@ def takes_the_worker_down(compute, cells):
 
 
 class Deadly(ThreadPoolExecutor):
-    """Workers that do not survive a task with one cell in it."""
+    """Workers that do not survive a task that holds one particular cell."""
 
     def submit(self, _, *arguments):
         return super().submit(takes_the_worker_down, *arguments)
@@ -201,7 +201,7 @@ def test_a_cell_that_takes_its_workers_down_has_failed_alone(tmp_path):
 
 
 class Lost(ThreadPoolExecutor):
-    """A cluster that goes away: its tasks are cancelled."""
+    """A cluster that is lost: its tasks are cancelled."""
 
     def submit(self, *arguments):
         future = Future()
@@ -210,16 +210,16 @@ class Lost(ThreadPoolExecutor):
         return future
 
 
-def test_a_lost_cluster_is_said(tmp_path):
+def test_a_lost_cluster_is_reported(tmp_path):
     with (
         Store(tmp_path / "s") as store,
         Lost(1) as pool,
-        pytest.raises(OSError, match="the cluster is gone; run the same command again"),
+        pytest.raises(OSError, match="lost the cluster; run the same command again"),
     ):
         execute(store, [{"k": 1}], root, Workers(pool, lambda: 1))
 
 
-# 40 cells: more than are timed first. Every cell of the second rate fails.
+# 40 cells: more than are timed first. Every cell of the second rate is refused.
 UNSTABLE = """
 [problem]
 kind = "power-law"
@@ -236,15 +236,17 @@ def test_the_command_goes_on_past_failures_and_resumes(tmp_path, capsys):
     grid.write_text(UNSTABLE)
     run = ["sweep", str(grid), "--store", str(store), "--workers", "1", "--pool", "threads"]
     assert main([*run, "--estimate"]) == 1
-    said = capsys.readouterr()
-    assert "for the other 24 with 1 workers: 15 cells took" in said.err
-    # The few are of both rates.
-    assert re.search(r"[1-9] of 40 cells done, 1?[1-9] refused, 0 failed, 24 missing; 16", said.out)
+    captured = capsys.readouterr()
+    assert "for the other 24 with 1 workers: 15 cells took" in captured.err
+    # The timed cells are of both rates.
+    assert re.search(
+        r"[1-9] of 40 cells done, 1?[1-9] refused, 0 failed, 24 missing; 16", captured.out
+    )
     assert main(run) == 1
-    said = capsys.readouterr()
-    assert "40 cells, 16 of them stored" in said.err
-    assert "20 of 40 cells done, 20 refused, 0 failed, 0 missing; 24 computed now" in said.out
-    assert "refused, 20 cells: peak rate 90 is unstable" in said.out
+    captured = capsys.readouterr()
+    assert "40 cells, 16 of them stored" in captured.err
+    assert "20 of 40 cells done, 20 refused, 0 failed, 0 missing; 24 computed now" in captured.out
+    assert "refused, 20 cells: peak rate 90 is unstable" in captured.out
     assert main(run) == 1
     assert "0 missing; 0 computed now" in capsys.readouterr().out
     assert main([*run, "--retry-failed"]) == 1
@@ -268,21 +270,21 @@ def test_the_command_shows_bugs_apart_and_where_their_traceback_is(tmp_path, cap
     monkeypatch.setattr("batchlaw.faces.cli.sweep.solve", broken)
     target = str(tmp_path / "t.csv")
     assert main([*run, "--export", target]) == 1
-    said = capsys.readouterr().out
-    assert "19 of 40 cells done, 19 refused, 2 failed, 0 missing" in said
-    assert "refused, 19 cells: peak rate 90 is unstable" in said
-    assert "failed, 2 cells: ValueError: matmul: " in said
-    assert f"batchlaw sweep status --store {store} --traceback shows where" in said
+    output = capsys.readouterr().out
+    assert "19 of 40 cells done, 19 refused, 2 failed, 0 missing" in output
+    assert "refused, 19 cells: peak rate 90 is unstable" in output
+    assert "failed, 2 cells: ValueError: matmul: " in output
+    assert f"batchlaw sweep status --store {store} --traceback shows where" in output
     with open(target, newline="") as file:
         rows = list(csv.DictReader(file))
     assert Counter(row["status"] for row in rows) == {DONE: 19, REFUSED: 19, FAILED: 2}
     assert "traceback" not in rows[0]
     for options in ([], ["--traceback"]):
         assert main(["sweep", "status", "--store", str(store), *options]) == 0
-        said = capsys.readouterr().out
-        assert "failed, 2 cells: ValueError: matmul: " in said
-        assert ("--traceback shows where" in said) == (not options)
-        assert ("in broken\n" in said) == bool(options)
+        output = capsys.readouterr().out
+        assert "failed, 2 cells: ValueError: matmul: " in output
+        assert ("--traceback shows where" in output) == (not options)
+        assert ("in broken\n" in output) == bool(options)
     monkeypatch.undo()
     assert main([*run, "--retry-failed"]) == 1
     assert "20 of 40 cells done, 20 refused, 0 failed, 0 missing" in capsys.readouterr().out
@@ -319,7 +321,7 @@ def test_an_interrupt_stores_what_runs_and_ends_the_workers(tmp_path, kind, wher
     process = command(grid, *options, start_new_session=True, cwd=tmp_path)
 
     def stored():
-        # Past the cells that are timed first. A file that is only being made is no file yet.
+        # Past the cells that are timed first. A store that is still being created cannot be read.
         with suppress(ValueError), Store(path, read_only=True) as store:
             return len(store) > 20
         return process.poll() is not None
@@ -328,7 +330,7 @@ def test_an_interrupt_stores_what_runs_and_ends_the_workers(tmp_path, kind, wher
         try:
             until(stored, "results")
             workers = children(process.pid)
-            # As at a terminal, where an interrupt goes to all processes of the command.
+            # As in a terminal, where an interrupt goes to all processes of the command.
             (os.killpg if kind == signal.SIGINT else os.kill)(process.pid, kind)
         except BaseException:
             process.kill()
@@ -340,8 +342,8 @@ def test_an_interrupt_stores_what_runs_and_ends_the_workers(tmp_path, kind, wher
         rows = list(store.rows())
     assert 20 < len(rows) < 3000
     assert {row.status for row in rows} == {DONE}
-    said = f"interrupted: {len(rows)} cells are stored; run the same command to go on"
-    assert said in error.splitlines()
+    message = f"interrupted: {len(rows)} cells are stored; run the same command to go on"
+    assert message in error.splitlines()
     assert "Traceback" not in error
     assert len(workers) >= (2 if kind == signal.SIGINT else 0)
     until(lambda: not any(map(alive, workers)), "the end of the workers")
@@ -363,20 +365,20 @@ def test_a_cluster_of_this_machine(tmp_path):
 
 
 @pytest.mark.process
-def test_a_scheduler_that_is_not_there_is_one_line(tmp_path, capsys):
+def test_a_missing_scheduler_is_refused_in_one_line(tmp_path, capsys):
     pytest.importorskip("distributed")
     grid = tmp_path / "grid.toml"
     grid.write_text(UNSTABLE)
     options = ("--store", tmp_path / "s.sqlite", "--dask")
-    found = []
+    outcomes = []
     for address in ("nowhere", "xyz://127.0.0.1:1"):
         code = main(["sweep", *map(str, (grid, *options, address))])
-        found.append((address, capsys.readouterr().err, code))
-    short = "import batchlaw.jobs.dask_workers as d; d.REACH = 0.5"
+        outcomes.append((address, capsys.readouterr().err, code))
+    short = "import batchlaw.jobs.dask_workers as d; d.CONNECT_TIMEOUT_S = 0.5"
     address = "tcp://127.0.0.1:1"
     _, error, code = finished(command(grid, *options, address, before=short))
-    found.append((address, error, code))
-    for address, error, code in found:
+    outcomes.append((address, error, code))
+    for address, error, code in outcomes:
         assert code == 2
         assert error.count("\n") == 1, error
         assert f"--dask must be a scheduler's address, got '{address}'" in error

@@ -14,7 +14,7 @@ from batchlaw.jobs.execution import compute_cells
 
 @pytest.fixture
 def planted(monkeypatch):
-    """NumPy's own ValueError, which is no InputError."""
+    """Raise a ValueError of NumPy, which is not an InputError."""
 
     def broken(mu, weight, gamma):
         return np.ones(3) + np.ones(4)
@@ -40,7 +40,7 @@ def test_bad_input_is_one_line_and_exit_code_2(capsys):
 
 
 def test_an_error_of_the_system_is_one_line_and_exit_code_1(monkeypatch, tmp_path, capsys):
-    """A disk that is full, say: no bug, and nothing that the input could mend."""
+    """A full disk, for example: neither a bug nor bad input."""
 
     def full(*_):
         raise OSError(28, "No space left on device")

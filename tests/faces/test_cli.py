@@ -23,7 +23,7 @@ SMALL = [*SMALL.split(), "--multipass-grad-budget-values", "32,64"]
 
 
 def results_in(folder):
-    """All but the store, which is there as soon as there is something to keep."""
+    """All files but the store, which exists as soon as a cell is stored."""
     return [path for path in folder.iterdir() if not path.name.startswith("paper.sqlite")]
 
 
@@ -120,7 +120,7 @@ def test_without_an_environment_the_script_says_how_to_make_one(tmp_path):
 
 
 def _outside_python():
-    """The interpreter that this environment was made from: it has no batchlaw."""
+    """The interpreter this environment was created from: it has no batchlaw."""
     return str(Path(sys.base_prefix) / "bin" / f"python3.{sys.version_info.minor}")
 
 
@@ -193,7 +193,7 @@ def test_a_target_that_is_a_directory_leaves_everything_as_it_was(tmp_path, caps
 
 @pytest.mark.slow
 def test_files_are_renamed_into_place_not_rewritten(tmp_path):
-    """A reader who has the old file open keeps the old content: its inode is another."""
+    """A reader with the old file open keeps the old content: the new file has another inode."""
     assert main(["reproduce", "--output-dir", str(tmp_path), *SMALL]) == 0
     before = {path.name: path.stat().st_ino for path in results_in(tmp_path)}
     with (tmp_path / "summary.json").open() as old:

@@ -38,7 +38,7 @@ def test_an_interrupt_does_not_wait_for_a_computation():
     try:
         address = server.stdout.readline().split()[0]
         urllib.request.urlopen(address, timeout=60).close()
-        # A draw of the paper's problem at the largest size: seconds, in one piece.
+        # The paper's problem at the largest size: seconds of uninterruptible work.
         body = b'{"m": 1024, "steps": 10000, "budget": 1000000}'
         headers = {"Content-Type": "application/json"}
         asked = urllib.request.Request(f"{address}api/view", body, headers)

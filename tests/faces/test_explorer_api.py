@@ -201,7 +201,7 @@ def test_every_export_can_be_downloaded(client, format_):
         assert Plan.from_json(reply.text).stages == plan.stages
     else:
         assert reply.text == written.text
-    # The paper's exponential decay is nobody's: the download says so, where the file does.
+    # No trainer has the paper's exponential decay: the download warns where the file does.
     warned = reply.headers.get("batchlaw-warning", "")
     assert written.warning in warned
     assert bool(warned) == (format_ in ("megatron", "olmo", "accumulation"))
@@ -242,7 +242,7 @@ def test_a_check_can_be_cancelled_and_a_third_is_refused(client):
     assert client.post("/api/checks", json=asked).status_code == 429
     for name in names:
         assert client.delete(f"/api/checks/{name}").status_code == 204
-    # Stopped ones make room at once, also while their block goes on.
+    # Stopped checks free their place at once, even while their block runs.
     another = client.post("/api/checks", json=asked | {"repetitions": 100})
     assert another.status_code == 202
     client.delete(f"/api/checks/{another.json()['id']}")
@@ -302,7 +302,7 @@ def _finished(client, name):
     ],
 )
 def test_bad_settings_are_refused_with_a_reason(client, setting, field):
-    """Alone, and inside another request."""
+    """As a setting alone, and inside another request."""
     reply = client.post("/api/view", json=setting)
     inside = client.post("/api/score", json={"setting": setting, "heights": [1.0, 2.0]})
     assert reply.status_code == inside.status_code == 422
@@ -339,7 +339,7 @@ def test_a_body_that_is_not_json_is_said(client):
 
 
 def test_a_body_that_does_not_come_is_given_up(monkeypatch):
-    monkeypatch.setattr(guard, "PATIENCE", 0.05)
+    monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.05)
     said = []
 
     async def never():
@@ -366,7 +366,7 @@ def test_other_hosts_and_origins_are_turned_away(client):
 
 
 def test_long_bodies_are_refused_before_they_are_read(client):
-    reply = client.post("/api/view", content=b" " * (guard.LARGEST + 1))
+    reply = client.post("/api/view", content=b" " * (guard.MAX_REQUEST_BYTES + 1))
     assert reply.status_code == 413
     unknown = client.post("/api/view", content=iter([b"{}"]))
     assert unknown.status_code == 411
@@ -419,7 +419,7 @@ def test_a_server_that_was_opened_answers_to_its_names_and_to_digits_only():
 
 
 def test_a_check_that_nobody_asks_about_ends(monkeypatch):
-    monkeypatch.setattr(checks, "ABANDONED", 0.0)
+    monkeypatch.setattr(checks, "IDLE_TIMEOUT_S", 0.0)
     found = checks.Checks()
     name = found.start(Setting(steps=16, budget=32, problem="truncation", m=4), 2000)
     check = found._checks[name]
@@ -439,7 +439,7 @@ def test_blocks_of_repetitions_are_short_and_add_up():
 
 
 def test_a_request_whose_client_has_gone_is_not_computed():
-    """Two hold the turns; the third goes away while it waits, and is left out."""
+    """Two computations run; a third client disconnects while it waits, and is skipped."""
 
     class Client:
         def __init__(self, gone):
@@ -535,7 +535,7 @@ def test_a_bug_is_answered_with_500_and_logged_and_the_server_goes_on(
             raise ValueError("operands could not be broadcast together")
         return np.ones(3)
 
-    setting = {"peak": 0.0123 if wrong == "shape" else 0.0124}  # that no other test has solved
+    setting = {"peak": 0.0123 if wrong == "shape" else 0.0124}  # not solved by any other test
     with monkeypatch.context() as planted:
         planted.setattr(weights.kernels, "influence", broken)
         reply = client.post("/api/view", json=setting)
@@ -545,7 +545,7 @@ def test_a_bug_is_answered_with_500_and_logged_and_the_server_goes_on(
         (record,) = [each for each in caplog.records if each.name == refusals.log.name]
         assert record.levelname == "ERROR"
         assert record.exc_info[2] is not None
-        # In the background it is the check that says so.
+        # In the background, the check reports it.
         name = client.post("/api/checks", json={"setting": setting}).json()["id"]
         assert _finished(client, name)["error"] == refusals.BUG
         assert len(caplog.records) == 2

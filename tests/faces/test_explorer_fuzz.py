@@ -46,12 +46,12 @@ def client():
 @SCHEMA.parametrize()
 @QUIET
 def test_every_answer_is_as_described(case):
-    # The largest sketches take seconds, on a busy machine many.
+    # The largest sketches take seconds, many on a busy machine.
     case.call_and_validate(base_url=ADDRESS, checks=CHECKS, timeout=600)
 
 
 FIELDS = page_setting().model_json_schema()["properties"]
-# Ranges in which settings nearly fit, and are computed in no time.
+# Ranges in which most settings are valid and fast to compute.
 NARROW = {
     "steps": st.integers(10, 80),
     "budget": st.integers(60, 4000),
@@ -80,7 +80,7 @@ NARROW = {
 
 
 def _values(name):
-    """Values of a field, from its description where no narrower ones are given."""
+    """Values of a field, from its schema unless a narrower range is given."""
     field = FIELDS[name]
     field = field.get("anyOf", [field])[0]
     if name in NARROW:
@@ -93,7 +93,7 @@ def _values(name):
 
 
 def _with_a_use(setting):
-    """Without the fields that the page would hide: they are refused, and nothing else is seen."""
+    """Without the fields that the page would hide: they would be refused before anything else."""
     values = {name: field["default"] for name, field in FIELDS.items()} | setting
 
     def shown(name):

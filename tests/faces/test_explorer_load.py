@@ -8,7 +8,7 @@ import pytest
 from browser import apart
 from paths import BENCHMARKS
 
-# For the record the whole half minute.
+# Half a minute for the published measurement.
 SECONDS = 30.0 if os.environ.get("CI") else 5.0
 
 

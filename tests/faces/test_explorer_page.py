@@ -34,7 +34,7 @@ def address():
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         found = server.stdout.readline().split()[0]
-        # What is compiled on first use is waited for once, here.
+        # Wait here, once, for what is compiled on first use.
         for procedure in ("one-pass", "multi-pass", "reshuffled"):
             for name in ("view", "along", "collapse"):
                 asked = urllib.request.Request(
@@ -59,22 +59,22 @@ def browser_type_launch_args():
 
 @pytest.fixture
 def page(browser, address):
-    """A fresh page that has complained about nothing and asked nobody else."""
+    """A fresh page; the test fails if it logged an error or contacted another host."""
     context = browser.new_context(viewport={"width": 1280, "height": 1000}, accept_downloads=True)
-    found = context.new_page()
-    found.set_default_timeout(WAIT)
+    new_page = context.new_page()
+    new_page.set_default_timeout(WAIT)
     troubles = []
-    found.on("console", lambda m: troubles.append(m.text) if m.type == "error" else None)
-    found.on("pageerror", lambda error: troubles.append(str(error)))
-    found.on(
+    new_page.on("console", lambda m: troubles.append(m.text) if m.type == "error" else None)
+    new_page.on("pageerror", lambda error: troubles.append(str(error)))
+    new_page.on(
         "request",
         lambda r: None if r.url.startswith((address, "data:", "blob:")) else troubles.append(r.url),
     )
-    # The browser itself reports a refused request; a test that brings some about says so.
-    found.refusals = False
-    yield found
+    # The browser logs refused requests; a test that provokes some sets ``page.refusals``.
+    new_page.refusals = False
+    yield new_page
     context.close()
-    expected = ("422", "500") if found.refusals else ()
+    expected = ("422", "500") if new_page.refusals else ()
     assert [text for text in troubles if not any(status in text for status in expected)] == []
 
 
@@ -84,12 +84,12 @@ def _open(page, address, fragment=""):
 
 
 def _settled(page):
-    """Nothing is waited for: all that was asked is shown, and the address holds the state."""
+    """Wait until all requests are answered and shown, and the address holds the state."""
     expect(page.locator("#results")).to_have_attribute("aria-busy", "false")
 
 
 def _until(page, condition):
-    """Let the page and the routes go on until something has happened."""
+    """Let the page and the routes run until a condition holds."""
     for _ in range(WAIT // 20):
         if condition():
             return
@@ -104,7 +104,7 @@ def _summary(page):
 
 
 def _after(page, change):
-    """Do something, and wait for the view that it brings."""
+    """Do something, and wait for the resulting view."""
     body = page.locator("body")
     before = body.get_attribute("data-shown")
     change()
@@ -155,7 +155,7 @@ def test_the_numbers_of_data_reuse_are_those_of_the_package(page, address):
 
 
 def _pointed(page, chart, share):
-    """What the key of a chart says with the mouse at a share of its width."""
+    """The legend of a chart with the mouse at a share of its width."""
     box = page.locator(f"#{chart} .u-over").bounding_box()
     page.mouse.move(box["x"] + share * box["width"], box["y"] + 0.5 * box["height"])
     rows = page.locator(f"#{chart} .u-legend tr").all()
@@ -423,7 +423,7 @@ def test_downloads_parse_back(page, address, format_):
         image = matplotlib.image.imread(io.BytesIO(content), format="png")
         assert min(image.shape[:2]) > 300
     else:
-        # What the trainers make of it is tested with the exports.
+        # The contents of trainer files are tested with the exports.
         assert content.decode() == export(plan, format_, **LAYOUT).text
 
 
@@ -466,7 +466,7 @@ def test_a_check_lands_its_dots_and_can_be_stopped(page, address):
 
 
 def test_a_check_that_is_overtaken_is_stopped(page, address):
-    """The setting changes before the server has said which check it started."""
+    """The setting changes before the server has replied with the id of the check."""
     _open(page, address, "#problem=truncation&m=16&steps=32&budget=256&repetitions=2000")
     held = []
     page.route("**/api/checks", lambda route: held.append(route))
@@ -501,7 +501,7 @@ def test_a_bug_of_the_server_is_said_as_such(page, address):
 
 
 def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
-    """The first answer is held back until the second is shown."""
+    """The first reply is held back until the second is shown."""
     _open(page, address)
     held = []
 
@@ -517,7 +517,7 @@ def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
     _until(page, lambda: held)
     _after(page, lambda: page.fill("#set-budget", "2000"))
     shown = _summary(page)["constant"][0]
-    with contextlib.suppress(Error):  # where the page has given the request up, which is as good
+    with contextlib.suppress(Error):  # the page may have aborted the request, which is fine
         held[0].continue_()
     page.wait_for_timeout(500)
     assert shown == _summary(page)["constant"][0] == "2000"

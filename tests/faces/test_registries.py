@@ -87,7 +87,7 @@ print(json.dumps({
 
 
 def _registered(code, sweep="", run=()):
-    """Register in a process of its own, and look at every face."""
+    """Register in a separate process, and look at every face."""
     script = f"{code}\nSWEEP = {sweep!r}\nRUN = {list(run)!r}\n{REPORT}"
     done = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=300, check=False
@@ -126,7 +126,7 @@ def test_an_option_of_an_update_rule_reaches_every_face():
     assert seen["sweep"][0]["interpolation"] == 0.8
     assert "interpolation" in seen["schema"]
     assert "| `interpolation` | a number | Of Lion. |" in seen["docs"]["rules"]
-    # The solvers are SGD's: they say so, and nothing pretends.
+    # The solvers are for SGD only, and refuse the new rule.
     assert [code for _, code in seen["run"]] == [2, 2]
 
 

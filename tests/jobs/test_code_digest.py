@@ -1,4 +1,4 @@
-"""What a cell's code is: all that computes it, and nothing else."""
+"""The code of a cell is everything that computes it, and nothing else."""
 
 import shutil
 from pathlib import Path
@@ -70,7 +70,7 @@ def test_a_change_in_one_family_is_no_change_of_the_others(module, changed):
     name = module.removeprefix("batchlaw.").replace(".", "/")
     file = f"{name}/__init__.py" if (SOURCES / "batchlaw" / name).is_dir() else f"{name}.py"
     after = changed(file, "\nfrom ", "\nEXTRA = 1\nfrom ")
-    # Only those that take something from it change, too.
+    # Only the modules that import it change too.
     assert after == {other for other in MODULES if module in imported_modules(other, SOURCES)}
     assert module in after
     assert len(after) <= 2
@@ -102,7 +102,7 @@ def test_every_form_of_import_is_followed(tmp_path):
     names = {
         name.removeprefix("batchlaw.") for name in imported_modules("batchlaw.start", tmp_path)
     }
-    # A name of a package is its own file; that file does not count for a module inside it.
+    # Importing a package's name counts its __init__.py; importing a module inside it does not.
     assert names == {*"abcd", "start", "room", "room.e", "room.g", "room.h"}
 
 

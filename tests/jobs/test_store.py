@@ -205,7 +205,7 @@ def test_every_acknowledged_row_survives_a_kill(tmp_path):
     assert last > 0
 
 
-# What batchlaw 0.1 wrote.
+# Written by batchlaw 0.1.
 LAYOUT_1 = """
 create table cells (
     key text primary key,

@@ -1,4 +1,4 @@
-"""What can be named, as Markdown tables for the documentation, from the registries themselves."""
+"""Markdown tables for the documentation, generated from the registries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def rate_parameters_table() -> str:
 
 
 def procedures_table() -> str:
-    """Procedures: their parts, what sums up their batches, and how their risk is had."""
+    """Procedures: parts of the risk, summary of the batches, and how the risk is computed."""
     rows = [
         (
             f"`{name}`",

@@ -1,1 +1,1 @@
-"""Many computations into one file of results: a store, workers, execution. No mathematics."""
+"""Run many computations and store their results in one file. No mathematics."""

@@ -1,4 +1,4 @@
-"""Arrays as plain values, bit for bit: a third larger than in memory, whatever they hold."""
+"""Arrays as JSON values, bit for bit, in base64: a third larger than in memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 
 def pack(array: NDArray[Any]) -> dict[str, Any]:
-    """An array of numbers, truth values or text as type, shape and text."""
+    """An array of numbers, booleans or text as its dtype, shape and base64 text."""
     if array.dtype.hasobject:
         raise TypeError(f"an array of plain values is needed, got one of {array.dtype}")
     text = base64.b64encode(np.ascontiguousarray(array).tobytes()).decode("ascii")
@@ -19,7 +19,7 @@ def pack(array: NDArray[Any]) -> dict[str, Any]:
 
 
 def unpack(plain: Mapping[str, Any]) -> NDArray[Any]:
-    """The array that was packed."""
+    """The array that ``pack`` was given."""
     data = np.frombuffer(base64.b64decode(plain["base64"]), dtype=plain["dtype"])
-    # A copy: what lies in a bytes object can't be written to.
+    # A copy, because an array over a bytes object is read-only.
     return data.reshape(plain["shape"]).copy()

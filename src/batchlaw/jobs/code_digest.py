@@ -1,8 +1,7 @@
-"""Hash of the code that a cell depends on: a module, and all of this package that it imports.
+"""Hash of the code that a cell depends on: a module and all of this package that it imports.
 
-Read from the sources, without running them. Docstrings, comments, formatting and the words of
-errors do not count, and neither does code that no import reaches: a mended help text measures
-nothing anew.
+Computed from the sources, without running them. Docstrings, comments, formatting, the text of
+errors and code that no import reaches do not count: editing them does not invalidate results.
 """
 
 from __future__ import annotations
@@ -17,46 +16,46 @@ from pathlib import Path
 
 from batchlaw._base.errors import InputError
 
-# This package, and the folder that holds it.
+# This package's name, and the folder that contains the package.
 PACKAGE = __name__.partition(".")[0]
 SOURCES = Path(__file__).parents[2]
 
 
 @lru_cache(maxsize=64)
 def code_digest(module: str) -> str:
-    """Digest of a module, by its full name, with all of this package that it imports."""
+    """Digest of a module, given by its full name, and of all its imports from this package."""
     return digest_of(module, SOURCES)
 
 
 def digest_of(module: str, sources: Path) -> str:
-    """The same with the package's sources in another folder."""
+    """The same, with the package's sources in another folder."""
     total = hashlib.sha256()
     for name in sorted(imported_modules(module, sources)):
-        total.update(f"{name}\n{_read(name, sources).meaning}\n".encode())
+        total.update(f"{name}\n{_read(name, sources).code}\n".encode())
     return total.hexdigest()
 
 
 def imported_modules(module: str, sources: Path) -> set[str]:
     """The module and all modules of this package that it imports, directly or not.
 
-    ``from package import name`` is the module of that name, or else the package's own file; a
-    package's file does not count where only a module inside it is imported.
+    ``from package import name`` counts the module of that name, or the package's __init__.py if
+    there is none; importing a module does not count the __init__.py of its package.
     """
-    found, todo = set(), [module]
+    modules, todo = set(), [module]
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in modules:
+            modules.add(name)
             todo += _read(name, sources).imports
-    return found
+    return modules
 
 
 @dataclass(frozen=True)
 class _Source:
-    """The modules that a module imports, and its code as text without what does not count."""
+    """A module's imports from this package, and its code as text."""
 
     imports: tuple[str, ...]
-    meaning: str
+    code: str
 
 
 @lru_cache(maxsize=1024)
@@ -64,20 +63,24 @@ def _read(module: str, sources: Path) -> _Source:
     path = _file_of(module, sources) if _is_ours(module) else _loaded_file(module)
     package = module if path.name == "__init__.py" else module.rpartition(".")[0]
     tree = ast.parse(path.read_text("utf-8"))
-    imports = [name for node in _statements(tree) for name in _named(node, package, sources)]
-    return _Source(tuple(dict.fromkeys(imports)), _meaning(tree))
+    imports = [
+        name
+        for node in _import_statements(tree)
+        for name in _imported_names(node, package, sources)
+    ]
+    return _Source(tuple(dict.fromkeys(imports)), _code(tree))
 
 
-def _statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Imports at any depth, but for those that only types need."""
+def _import_statements(node: ast.AST) -> Iterator[ast.Import | ast.ImportFrom]:
+    """Import statements at any depth, except those under ``if TYPE_CHECKING``."""
     if isinstance(node, ast.Import | ast.ImportFrom):
         yield node
     elif isinstance(node, ast.If) and _is_type_checking(node.test):
         for other in node.orelse:
-            yield from _statements(other)
+            yield from _import_statements(other)
     else:
         for child in ast.iter_child_nodes(node):
-            yield from _statements(child)
+            yield from _import_statements(child)
 
 
 def _is_type_checking(test: ast.expr) -> bool:
@@ -85,8 +88,10 @@ def _is_type_checking(test: ast.expr) -> bool:
     return name == "TYPE_CHECKING"
 
 
-def _named(node: ast.Import | ast.ImportFrom, package: str, sources: Path) -> Iterator[str]:
-    """Modules of this package that an import statement inside ``package`` loads."""
+def _imported_names(
+    node: ast.Import | ast.ImportFrom, package: str, sources: Path
+) -> Iterator[str]:
+    """Modules of this package that an import statement in ``package`` loads."""
     if isinstance(node, ast.Import):
         candidates = [(alias.name, "") for alias in node.names]
     else:
@@ -107,7 +112,7 @@ def _is_ours(module: str) -> bool:
 
 
 def _loaded_file(module: str) -> Path:
-    """Of a module outside the package: somebody's own script or plug-in."""
+    """The file of a module outside this package: a user's script or plug-in."""
     file = getattr(sys.modules.get(module), "__file__", None)
     if file is None:
         raise InputError("module", "must be loaded from a file", repr(module))
@@ -119,8 +124,8 @@ def _file_of(module: str, sources: Path) -> Path:
     return path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
 
 
-def _meaning(tree: ast.Module) -> str:
-    """What the code does, as text; takes docstrings and the words of errors out of the tree."""
+def _code(tree: ast.Module) -> str:
+    """The code as text, without docstrings and the text of errors (removed from ``tree``)."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if ast.get_docstring(node, clean=False) is not None:

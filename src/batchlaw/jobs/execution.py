@@ -1,4 +1,4 @@
-"""Cells through an executor and into the store: bounded in flight, resumable, interruptible."""
+"""Run cells on an executor and store the results: bounded in flight, resumable, interruptible."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from batchlaw.jobs.workers import Workers
 
 Compute = Callable[[Cell], dict[str, Any]]
 Progress = Callable[[int], None]
-# Tasks handed out for each worker: one at work, one waiting.
-AHEAD = 2
-# A task is as many cells as take about this many seconds, and at most so many; one that takes
-# longer, because its cells are slower than those before, is cut short.
-TASK, LARGEST, LONGEST = 0.5, 512, 2.0
+# Tasks in flight per worker: one running, one queued.
+TASKS_PER_WORKER = 2
+# A task gets as many cells as take about this long by recent timings, up to a maximum.
+TASK_TARGET_S, MAX_TASK_CELLS = 0.5, 512
+# A task that runs past this, because its cells are slower than recent ones, is cut short.
+TASK_LIMIT_S = 2.0
 
 
 class Interrupted(KeyboardInterrupt):
-    """An interrupt after which all that was running has been stored."""
+    """An interrupt, raised once all running cells have finished and been stored."""
 
 
 @dataclass
 class Tally:
-    """What one run did."""
+    """Cells computed in one run, by status, and their total time."""
 
     done: int = 0
     refused: int = 0
@@ -64,28 +65,28 @@ def execute(
     *,
     advance: Progress | None = None,
     retry: Collection[str] = (),
-    largest: int = LARGEST,
+    largest: int = MAX_TASK_CELLS,
 ) -> Tally:
     """Compute the cells that the store does not have.
 
-    Every result is on disk before it is counted. An interrupt, or the signal to terminate,
-    lets what is running finish, stores it and raises ``Interrupted``; a second one gives up.
+    Every result is on disk before it is counted. After SIGINT or SIGTERM the running cells finish,
+    are stored, and ``Interrupted`` is raised; a second signal stops at once.
 
     Parameters
     ----------
     compute
-        From a cell to its result; importable by name, so that any worker can call it. An
-        InputError refuses the cell, any other error is a failure of the cell; both are stored.
+        Maps a cell to its result; importable by name, so that any worker can call it. An
+        InputError means the cell is refused, any other error that it failed; both are stored.
     advance
         Called with the number of cells just stored.
     retry
-        Statuses of stored cells that are computed again.
+        Statuses of stored cells to compute again.
     largest
-        Cells that one worker gets at a time, at most: 1 where some take much longer than others.
+        Maximum number of cells per task; 1 if some take much longer than others.
     """
-    with _asked_to_stop() as stop:
+    with _stop_on_signal() as stop:
         run = _Run(store, compute, workers, advance, largest, stop)
-        return run.all(store.missing(cells, retry=retry))
+        return run.compute_all(store.missing(cells, retry=retry))
 
 
 @dataclass
@@ -97,72 +98,72 @@ class _Run:
     largest: int
     stop: threading.Event
     tally: Tally = field(default_factory=Tally)
-    # Seconds of a cell, lately.
-    each: float = TASK
+    # Running average.
+    cell_seconds: float = TASK_TARGET_S
     running: dict[Future[list[Outcome]], list[Cell]] = field(default_factory=dict)
-    # Keys of what is running: a random design may draw a cell twice.
-    at_work: set[str] = field(default_factory=set)
-    # Of tasks that were cut short.
-    left_over: deque[Cell] = field(default_factory=deque)
+    # Keys of unfinished cells: a random design may draw a cell twice.
+    pending: set[str] = field(default_factory=set)
+    # From tasks that were cut short.
+    leftover: deque[Cell] = field(default_factory=deque)
 
-    def all(self, todo: Iterator[Cell]) -> Tally:
+    def compute_all(self, todo: Iterator[Cell]) -> Tally:
         try:
-            todo = self._fresh(todo)
+            todo = self._without_duplicates(todo)
             while True:
                 if not self.stop.is_set():
                     self._hand_out(todo)
                 if not self.running:
                     break
-                self._keep(wait(self.running, return_when=FIRST_COMPLETED).done)
+                self._store_finished(wait(self.running, return_when=FIRST_COMPLETED).done)
         except BrokenExecutor:
             raise OSError("a worker died; run the same command again to continue") from None
         except CancelledError:
-            raise OSError("the cluster is gone; run the same command again to continue") from None
+            raise OSError("lost the cluster; run the same command again to continue") from None
         if self.stop.is_set():
             raise Interrupted
         return self.tally
 
     def _hand_out(self, todo: Iterator[Cell]) -> None:
-        while len(self.running) < AHEAD * self.workers.capacity():
-            again = [
-                self.left_over.popleft() for _ in range(min(self._task_size(), len(self.left_over)))
+        while len(self.running) < TASKS_PER_WORKER * self.workers.capacity():
+            leftover = [
+                self.leftover.popleft() for _ in range(min(self._task_size(), len(self.leftover)))
             ]
-            cells = again or list(islice(todo, self._task_size()))
+            cells = leftover or list(islice(todo, self._task_size()))
             if not cells:
                 return
             self._submit(cells)
 
-    def _fresh(self, todo: Iterator[Cell]) -> Iterator[Cell]:
+    def _without_duplicates(self, todo: Iterator[Cell]) -> Iterator[Cell]:
         for cell in todo:
             key = cell_key(cell)
-            if key not in self.at_work:
-                self.at_work.add(key)
+            if key not in self.pending:
+                self.pending.add(key)
                 yield cell
 
     def _submit(self, cells: list[Cell]) -> None:
         self.running[self.workers.pool.submit(compute_cells, self.compute, cells)] = cells
 
     def _task_size(self) -> int:
-        """From what cells took lately: results do not depend on it."""
-        return max(1, min(self.largest, int(TASK / max(self.each, 1e-9))))
+        """From recent timings; results do not depend on it."""
+        return max(1, min(self.largest, int(TASK_TARGET_S / max(self.cell_seconds, 1e-9))))
 
-    def _keep(self, finished: Iterable[Future[list[Outcome]]]) -> None:
+    def _store_finished(self, finished: Iterable[Future[list[Outcome]]]) -> None:
         for future in finished:
             cells = self.running.pop(future)
             outcomes = self._outcomes(future, cells)
             if outcomes:
                 self.store.put_many(outcomes)
-                self.at_work.difference_update(cell_key(outcome.cell) for outcome in outcomes)
+                self.pending.difference_update(cell_key(outcome.cell) for outcome in outcomes)
                 self.tally.add(outcomes)
-                took = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
-                self.each = 0.5 * (self.each + took)
+                mean = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
+                self.cell_seconds = 0.5 * (self.cell_seconds + mean)
                 if self.advance is not None:
                     self.advance(len(outcomes))
-                self.left_over.extend(cells[len(outcomes) :])
+                self.leftover.extend(cells[len(outcomes) :])
 
     def _outcomes(self, future: Future[list[Outcome]], cells: list[Cell]) -> list[Outcome]:
-        """What a task gave. One that took its workers down is tried again cell by cell, and
-        a cell that does so alone has failed."""
+        """Results of a task. One that killed its workers is retried cell by cell; a cell that
+        kills them alone has failed."""
         error = future.exception()
         if error is None:
             return future.result()
@@ -177,19 +178,19 @@ class _Run:
 
 
 @contextmanager
-def _asked_to_stop() -> Iterator[threading.Event]:
-    """Set by the first interrupt; the second is one. Only the main thread hears of them."""
+def _stop_on_signal() -> Iterator[threading.Event]:
+    """An event set by the first signal; the second raises. Signals reach the main thread only."""
     stop = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield stop
         return
 
-    def heard(number: int, frame: object) -> None:
+    def on_signal(number: int, frame: object) -> None:
         if stop.is_set():
             raise KeyboardInterrupt
         stop.set()
 
-    before = {kind: signal.signal(kind, heard) for kind in (signal.SIGINT, signal.SIGTERM)}
+    before = {kind: signal.signal(kind, on_signal) for kind in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield stop
     finally:
@@ -198,23 +199,23 @@ def _asked_to_stop() -> Iterator[threading.Event]:
 
 
 def compute_cells(compute: Compute, cells: Sequence[Cell]) -> list[Outcome]:
-    """One task, in a worker; a cell that is refused or fails is a result too, with its reason.
+    """Run one task in a worker; a refused or failed cell is an outcome too, with its reason.
 
-    The cells that there was time for: the first of them, and one at least.
+    Returns outcomes of the first cells only, at least one, if time runs out.
     """
     outcomes: list[Outcome] = []
-    begun = time.perf_counter()
+    task_start = time.perf_counter()
     for cell in cells:
         start = time.perf_counter()
-        if outcomes and start - begun > LONGEST:
+        if outcomes and start - task_start > TASK_LIMIT_S:
             break
-        status, result = _computed(compute, cell)
+        status, result = _status_and_result(compute, cell)
         outcomes.append(Outcome(cell, result, status, time.perf_counter() - start))
     return outcomes
 
 
-def _computed(compute: Compute, cell: Cell) -> tuple[str, dict[str, Any]]:
-    """A cell's status and its result, whatever goes wrong."""
+def _status_and_result(compute: Compute, cell: Cell) -> tuple[str, dict[str, Any]]:
+    """A cell's status and its result or reason; never raises an Exception."""
     try:
         return DONE, compute(cell)
     except InputError as error:

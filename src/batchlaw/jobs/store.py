@@ -1,8 +1,8 @@
-"""Results in one SQLite file: one row per cell, there for good once it is acknowledged.
+"""Results in one SQLite file: one row per cell, durable once ``put_many`` returns.
 
-A cell is a flat mapping of names to numbers, texts or lists of them: all that its result
-depends on. Its key is a hash of that content and of the code's numerical version, so a second
-run finds what the first one computed, and a change of the numerics finds nothing.
+A cell is a flat mapping of names to numbers, texts or lists of them: everything its result
+depends on. Its key is a hash of that content and of ``NUMERICS``, so a second run finds the
+results of the first, unless the numerics have changed.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from batchlaw.jobs.store_file import FACTS_TABLE, lock, open_reader, open_writer
 
 Cell = Mapping[str, Any]
 
-# Rises whenever a solver's or simulator's numbers change for the same cell.
+# Increase whenever a solver's or simulator's numbers change for the same cell.
 NUMERICS = 2
-# A result; a setting that can't be computed; a bug, or a machine that gave up.
+# Computed; a setting that can't be computed; a bug or a machine failure.
 DONE, REFUSED, FAILED = "done", "refused", "failed"
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a cell gave.
+    """A computed cell.
 
-    ``result`` has its numbers where it is done, a ``reason`` where it was refused, and a
-    ``reason`` and a ``traceback`` where it failed.
+    ``result`` holds its numbers if it is done, a ``reason`` if it was refused, a ``reason`` and a
+    ``traceback`` if it failed.
     """
 
     cell: Cell
@@ -54,7 +54,7 @@ class Stored:
 
 
 def cell_key(cell: Cell) -> str:
-    """Content hash of a cell: names in any order are one cell, but 1, 1.0 and True differ."""
+    """Content hash of a cell: the order of names does not matter, but 1, 1.0 and True differ."""
     try:
         text = json.dumps(dict(cell), sort_keys=True, allow_nan=False)
     except (TypeError, ValueError) as error:
@@ -85,7 +85,7 @@ class Store:
             raise refusal(self.path, "must be a file of results", hint=str(error)) from None
 
     def put_many(self, outcomes: Iterable[Outcome]) -> None:
-        """Store all of them or none, at the price of one."""
+        """Store all of them or none, in one synced transaction."""
         rows = [_row(outcome) for outcome in outcomes]
         database = self._database
         try:
@@ -101,12 +101,12 @@ class Store:
         """The row of a cell, if there is one."""
         key = cell_key(cell)
         with self._reading():
-            found = self._database.execute("select * from cells where key = ?", (key,))
-            row = found.fetchone()
+            rows = self._database.execute("select * from cells where key = ?", (key,))
+            row = rows.fetchone()
         return None if row is None else _stored(row)
 
     def missing(self, cells: Iterable[Cell], *, retry: Collection[str] = ()) -> Iterator[Cell]:
-        """Cells without a row, or of a status to ``retry``, in order, as they are asked for."""
+        """Cells without a row, or with a status in ``retry``; lazily, in order."""
         for cell in cells:
             status = self.status(cell)
             if status is None or status in retry:
@@ -116,12 +116,12 @@ class Store:
         """ "done", "refused", "failed", or None where there is no row."""
         key = cell_key(cell)
         with self._reading():
-            found = self._database.execute("select status from cells where key = ?", (key,))
-            row = found.fetchone()
+            rows = self._database.execute("select status from cells where key = ?", (key,))
+            row = rows.fetchone()
         return None if row is None else str(row[0])
 
     def note(self, facts: Mapping[str, str]) -> None:
-        """Keep what the results as a whole come from."""
+        """Store facts about the results as a whole, such as their design."""
         try:
             self._database.execute(FACTS_TABLE)
             for pair in facts.items():
@@ -130,22 +130,22 @@ class Store:
             raise OSError(f"{self.path} can't take more results: {error}") from None
 
     def facts(self) -> dict[str, str]:
-        """What was noted; nothing in a file of before there were notes."""
-        known = "select 1 from sqlite_master where name = 'facts'"
+        """Facts stored by ``note``; empty for files older than the table of facts."""
+        table = "select 1 from sqlite_master where name = 'facts'"
         with self._reading():
-            if self._database.execute(known).fetchone() is None:
+            if self._database.execute(table).fetchone() is None:
                 return {}
             return dict(self._database.execute("select name, value from facts"))
 
     def counts(self) -> dict[str, tuple[int, float]]:
-        """Status -> its rows, and their seconds."""
+        """Status -> (number of rows, their total seconds)."""
         query = "select status, count(*), sum(seconds) from cells group by status"
         with self._reading():
-            found = self._database.execute(query)
-            return {status: (rows, seconds) for status, rows, seconds in found}
+            statuses = self._database.execute(query)
+            return {status: (rows, seconds) for status, rows, seconds in statuses}
 
     def reasons(self, status: str) -> Iterator[tuple[str, int]]:
-        """Why cells were refused or failed and how many of them, the commonest first."""
+        """Reasons of refused or failed cells with their counts, commonest first."""
         query = (
             "select json_extract(result, '$.reason') as reason, count(*) from cells "
             "where status = ? group by reason order by count(*) desc, reason"
@@ -164,7 +164,7 @@ class Store:
         return None if row is None else _stored(row)
 
     def rows(self) -> Iterator[Stored]:
-        """All rows by key: the same order however they were computed."""
+        """All rows in the order of their keys, which does not depend on the order of computing."""
         with self._reading():
             for row in self._database.execute("select * from cells order by key"):
                 yield _stored(row)
@@ -181,7 +181,7 @@ class Store:
             raise OSError(f"{self.path} can't be read: {error}") from None
 
     def close(self) -> None:
-        """Finish the log and let go of the file."""
+        """Close the database and release the lock."""
         self._database.close()
         self._release()
 
@@ -207,7 +207,7 @@ def _row(outcome: Outcome) -> tuple[str, str, str, str, float]:
     try:
         result = json.dumps(dict(outcome.result), allow_nan=True)
     except (TypeError, ValueError) as error:
-        # A bug in what computes it, not bad input.
+        # A bug in the code that computes the cell, not bad input.
         raise TypeError(f"a result must hold numbers, texts and lists: {error}") from None
     return cell_key(outcome.cell), outcome.status, cell, result, outcome.seconds
 

@@ -1,4 +1,4 @@
-"""The SQLite file under a store: its layout, older layouts, and the right to write."""
+"""The SQLite file of a store: its layout, older layouts, and the write lock."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ try:
 except ModuleNotFoundError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-# Layout 1 had two statuses: what is refused now was "failed".
+# Layout 1 had two statuses: refused cells were stored as "failed".
 LAYOUT, TWO_STATUSES = 2, 1
 
 _TABLE = """
@@ -35,12 +35,12 @@ _FROM_TWO_STATUSES = (
 
 
 def lock(path: Path) -> Any:
-    """The right to write: held by the open file, so a killed holder gives it up."""
+    """The write lock: held by the open file, so it is released if the holder is killed."""
     if fcntl is None:
         raise refusal(path, "can't be locked: stores are supported on Linux and macOS only")
     if path.is_dir():
         raise refusal(path, "must be a file, it is a directory")
-    path = path.resolve()  # two names of one file have one lock
+    path = path.resolve()  # two names of one file share one lock
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.with_name(path.name + ".lock").open("w")
@@ -55,16 +55,16 @@ def lock(path: Path) -> Any:
 
 
 def open_writer(path: Path) -> sqlite3.Connection:
-    """The file for writing, made if it is missing, and in today's layout."""
-    # Autocommit: a row is a transaction. The log is synced at every one of them.
+    """Open for writing; created if missing, and upgraded to the current layout."""
+    # Autocommit: each statement is a transaction, and the log is synced after each.
     database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     try:
-        # A file of another kind is left as it is: nothing is set before this.
+        # Before any pragma: a file of another kind must not be changed.
         layout = _layout(database, path, new=True)
         database.execute("pragma journal_mode = wal")
         database.execute("pragma synchronous = full")
         if layout != LAYOUT:
-            _bring_up_to_date(database, layout)
+            _upgrade(database, layout)
     except BaseException:
         database.close()
         raise
@@ -72,15 +72,15 @@ def open_writer(path: Path) -> sqlite3.Connection:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """The file for reading alone; an older layout is read as today's."""
+    """Open read-only; an older layout is read as the current one."""
     if not path.exists():
         raise refusal(path, "must exist to be read")
-    # As a URI; a plain path may hold what there begins a query.
+    # Quoted: a "?" in the path would begin the URI's query.
     address = f"file://{quote(str(path.absolute()))}?mode=ro"
     log = path.with_name(path.name + "-wal")
     if not os.access(path.parent, os.W_OK):
         if not log.exists():
-            # Without a log nobody writes, and there is no place for a reader's own lock.
+            # Without a log there is no writer, and a reader can't create its own lock file here.
             address += "&immutable=1"
         elif not path.with_name(path.name + "-shm").exists():
             raise refusal(
@@ -91,7 +91,7 @@ def open_reader(path: Path) -> sqlite3.Connection:
     database = sqlite3.connect(address, uri=True, isolation_level=None)
     try:
         if _layout(database, path) == TWO_STATUSES:
-            # In memory and in front of the table of the same name.
+            # A temporary view, in memory, shadows the table of the same name.
             database.execute("pragma temp_store = memory")
             database.execute(f"create temp view cells as {_FROM_TWO_STATUSES} main.cells")
     except BaseException:
@@ -101,12 +101,12 @@ def open_reader(path: Path) -> sqlite3.Connection:
 
 
 def refusal(path: Path, needed: str, *, got: str = "", hint: str = "") -> InputError:
-    """What is wrong with a file of results."""
+    """The error for a file of results that can't be used."""
     return InputError("store", needed, got, hint, subject=str(path))
 
 
-def _bring_up_to_date(database: sqlite3.Connection, layout: int) -> None:
-    """All of it or nothing: a table without its version would be somebody else's."""
+def _upgrade(database: sqlite3.Connection, layout: int) -> None:
+    """In one transaction: a table without its version would look like another database."""
     database.execute("begin immediate")
     try:
         if layout == TWO_STATUSES:
@@ -125,7 +125,7 @@ def _bring_up_to_date(database: sqlite3.Connection, layout: int) -> None:
 
 
 def _layout(database: sqlite3.Connection, path: Path, *, new: bool = False) -> int:
-    """Version of the table, 0 for an empty file where it may be ``new``; all else is refused."""
+    """Layout version; 0 for an empty file if it may be ``new``; anything else is refused."""
     version = int(database.execute("pragma user_version").fetchone()[0])
     if new and version == 0:
         if database.execute("select count(*) from sqlite_master").fetchone()[0]:

@@ -1,4 +1,4 @@
-"""Where cells run: threads or processes of this machine, with one BLAS thread for each cell."""
+"""Where cells run: local threads or processes, with one BLAS thread per cell."""
 
 from __future__ import annotations
 
@@ -16,14 +16,19 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+THREAD_LIMITS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+)
 
 
 @dataclass(frozen=True)
 class Workers:
-    """An executor, and how many cells it computes at a time (which may change).
+    """An executor, and the number of cells it computes at a time (which may change).
 
-    ``killed`` are the exceptions that say that a task took its worker down.
+    ``killed`` lists the exceptions that mean a task killed its worker.
     """
 
     pool: Executor
@@ -33,28 +38,28 @@ class Workers:
 
 @contextmanager
 def worker_threads(count: int) -> Iterator[Workers]:
-    """Threads of this process: right for compiled loops, which let go of the interpreter."""
+    """Threads of this process: suited to compiled loops, which release the GIL."""
     with one_blas_thread(), ThreadPoolExecutor(count) as pool:
         yield Workers(pool, lambda: count)
 
 
 @contextmanager
 def worker_processes(count: int) -> Iterator[Workers]:
-    """Fresh processes with one thread each.
+    """New single-threaded processes.
 
-    An error ends those still at work; they end with this process, too.
+    They are terminated if the block raises, and exit if this process dies.
     """
-    before = {name: os.environ.get(name) for name in THREADS}
-    # Read when a process loads its libraries, which is before any code of ours runs there.
-    os.environ.update(dict.fromkeys(THREADS, "1"))
-    others = set(multiprocessing.active_children())
-    pool = _Processes(count, multiprocessing.get_context("spawn"), initializer=_worker)
+    before = {name: os.environ.get(name) for name in THREAD_LIMITS}
+    # Libraries read these when a worker loads them, before any of our code runs there.
+    os.environ.update(dict.fromkeys(THREAD_LIMITS, "1"))
+    other_children = set(multiprocessing.active_children())
+    pool = _Processes(count, multiprocessing.get_context("spawn"), initializer=_initialize_worker)
     try:
         yield Workers(pool, lambda: count)
         pool.shutdown()
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        for child in set(multiprocessing.active_children()) - others:
+        for child in set(multiprocessing.active_children()) - other_children:
             child.terminate()
         raise
     finally:
@@ -67,12 +72,12 @@ def worker_processes(count: int) -> Iterator[Workers]:
 
 @contextmanager
 def starting_workers() -> Iterator[None]:
-    """An interrupt at the terminal reaches workers too, even those that only start.
+    """Block SIGINT in threads and processes started in this block.
 
-    What starts in here, threads and their processes too, inherits that it is blocked; the
-    driver says when workers end.
+    Ctrl-C at a terminal reaches workers too, even while they start; only the driver may react
+    to it, and stop them.
     """
-    # It starts with the first process otherwise, and unblocks interrupts as it does.
+    # Otherwise it would start with the first process, and unblock SIGINT.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -82,7 +87,7 @@ def starting_workers() -> Iterator[None]:
 
 
 class _Processes(ProcessPoolExecutor):
-    """Starts its processes when it is given tasks."""
+    """Starts its processes in ``submit``, hence with SIGINT blocked there."""
 
     def submit(self, *arguments: Any, **named: Any) -> Future[Any]:
         with starting_workers():
@@ -90,7 +95,7 @@ class _Processes(ProcessPoolExecutor):
 
 
 def one_blas_thread() -> AbstractContextManager[Any]:
-    """For a ``with`` block, or for the rest of this process: sums in one order everywhere."""
+    """For a ``with`` block or the rest of the process: sums have the same order everywhere."""
     return _controller().limit(limits=1, user_api="blas")  # type: ignore[no-any-return]
 
 
@@ -102,12 +107,12 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _worker() -> None:
-    threading.Thread(target=_end_with_the_parent, daemon=True).start()
+def _initialize_worker() -> None:
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     one_blas_thread()
 
 
-def _end_with_the_parent() -> None:
+def _exit_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         connection.wait([parent.sentinel])

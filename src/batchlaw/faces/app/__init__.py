@@ -1,1 +1,1 @@
-"""The explorer: a page on which influence, schedules and risks can be seen, and its server."""
+"""The explorer: an interactive page of influence, schedules and risks, and its server."""

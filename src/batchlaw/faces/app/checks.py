@@ -1,4 +1,4 @@
-"""Monte Carlo checks in the background: progress, cancellation, and few at a time."""
+"""Monte Carlo checks in the background, with progress and cancellation, few at a time."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from batchlaw.faces.app.replies import CheckState, Measured
 from batchlaw.faces.app.solution import solve
 from batchlaw.risk.procedures import check_simulated
 
-# Repetitions of a block, fewer where they take long: after each the page sees the dots move,
-# and a check that was cancelled ends.
+# Repetitions per block, fewer if they are slow: after each block the page updates, and a
+# cancelled check ends.
 BLOCK, SMALLEST_BLOCK = 20, 4
-# With fewer the standard errors themselves are too rough to judge by.
+# With fewer, the standard errors themselves are too uncertain.
 FEWEST_REPETITIONS, MOST_REPETITIONS = 100, 2000
-# Numbers that one block and one check may touch: schedules, repetitions, samples, directions.
-# Some seconds, and some minutes.
+# Limits on schedules x repetitions x samples x directions: per block (seconds), and per check
+# (minutes).
 BLOCK_WORK, MOST_WORK = 4 * 10**9, 10**11
-# Checks that may run or wait, and finished ones that are kept.
-AT_A_TIME, KEPT = 2, 16
-# Seconds without a question after which a check ends; a hidden page asks once a minute.
-ABANDONED = 150.0
+# Checks that may run or wait, and finished checks that are kept.
+MAX_ACTIVE, MAX_FINISHED = 2, 16
+# A check that no page has polled for this long ends; a hidden page polls once a minute.
+IDLE_TIMEOUT_S = 150.0
 
 
 class BusyError(Exception):
-    """Others are running."""
+    """Too many checks are active."""
 
 
 @dataclass
 class Check:
-    """One background run."""
+    """One check, with its progress."""
 
     setting: PageSetting
     repetitions: int
@@ -49,7 +49,7 @@ class Check:
     error: str = ""
     finished: bool = False
     cancelled: threading.Event = field(default_factory=threading.Event)
-    asked: float = field(default_factory=time.monotonic)
+    polled: float = field(default_factory=time.monotonic)
 
     def state(self) -> CheckState:
         points = self.points
@@ -65,12 +65,12 @@ class Check:
         )
 
     @property
-    def unwanted(self) -> bool:
-        return self.cancelled.is_set() or time.monotonic() - self.asked > ABANDONED
+    def abandoned(self) -> bool:
+        return self.cancelled.is_set() or time.monotonic() - self.polled > IDLE_TIMEOUT_S
 
 
 class Checks:
-    """All checks of a server: one runs at a time, a second waits, more are refused."""
+    """All checks of a server: one runs, a second waits, more are refused."""
 
     def __init__(self) -> None:
         self._turn = threading.Lock()
@@ -78,27 +78,27 @@ class Checks:
         self._lock = threading.Lock()
 
     def start(self, setting: PageSetting, repetitions: int) -> str:
-        """The name of a new check; an InputError says why there can't be one."""
+        """Start a check and return its name; an InputError says why it can't run."""
         _refuse_unmeasured(setting, repetitions)
         with self._lock:
-            wanted = [c for c in self._checks.values() if not (c.finished or c.cancelled.is_set())]
-            if len(wanted) >= AT_A_TIME:
+            active = [c for c in self._checks.values() if not (c.finished or c.cancelled.is_set())]
+            if len(active) >= MAX_ACTIVE:
                 raise BusyError("other checks are running: wait, or stop them")
-            self._forget()
+            self._drop_old()
             name = secrets.token_urlsafe(12)
             check = self._checks[name] = Check(setting, repetitions)
-        # A thread that dies with the process: Ctrl-C does not wait for its block.
+        # A daemon thread: Ctrl-C does not wait for its block.
         threading.Thread(target=self._run, args=(check,), daemon=True).start()
         return name
 
     def get(self, name: str) -> Check | None:
         check = self._checks.get(name)
         if check is not None:
-            check.asked = time.monotonic()
+            check.polled = time.monotonic()
         return check
 
     def close(self) -> None:
-        """Cancel all, and do not wait for the blocks that they are in."""
+        """Cancel all checks, without waiting for their current blocks."""
         for check in list(self._checks.values()):
             check.cancelled.set()
 
@@ -106,14 +106,14 @@ class Checks:
         with self._turn:
             _run(check)
 
-    def _forget(self) -> None:
+    def _drop_old(self) -> None:
         finished = [name for name, check in self._checks.items() if check.finished]
-        for name in finished[: max(0, len(finished) - KEPT + 1)]:
+        for name in finished[: max(0, len(finished) - MAX_FINISHED + 1)]:
             del self._checks[name]
 
 
 def _refuse_unmeasured(setting: PageSetting, repetitions: int) -> None:
-    """Refuse what has no samples, no exact values to be checked, or too much work."""
+    """Refuse settings without samples, without exact values to check, or with too much work."""
     setting.refuse_unsampled()
     procedure, rule = setting.procedure_and_rule()
     if not procedure.solvable:
@@ -123,31 +123,31 @@ def _refuse_unmeasured(setting: PageSetting, repetitions: int) -> None:
 
 
 def _repetition_work(setting: PageSetting) -> float:
-    """Numbers that one repetition of all schedules touches."""
+    """Numbers touched by one repetition of all schedules."""
     procedure, _ = setting.procedure_and_rule()
     return setting.repetition_work(procedure, MOST_SCHEDULES, 1.5 * setting.budget)
 
 
 def _check_work(setting: PageSetting, repetitions: int) -> None:
-    one = _repetition_work(setting)
-    if SMALLEST_BLOCK * one > BLOCK_WORK:
+    work = _repetition_work(setting)
+    if SMALLEST_BLOCK * work > BLOCK_WORK:
         raise InputError(
             "budget",
             f"must touch at most {BLOCK_WORK // SMALLEST_BLOCK:.1e} numbers",
-            f"{one:.1e}",
+            f"{work:.1e}",
             hint="take fewer samples or directions",
             subject="a repetition of a check",
         )
-    if repetitions * one > MOST_WORK:
+    if repetitions * work > MOST_WORK:
         raise InputError(
             "repetitions",
-            f"must be at most {int(MOST_WORK / one)}: a check may touch {MOST_WORK:.0e} numbers",
+            f"must be at most {int(MOST_WORK / work)}: a check may touch {MOST_WORK:.0e} numbers",
             f"{repetitions}",
         )
 
 
 def _blocks(check: Check) -> list[int]:
-    """Repetitions of each block: as even as can be, three at least."""
+    """Repetitions in each block, as even as possible."""
     most = min(BLOCK, BLOCK_WORK // _repetition_work(check.setting))
     blocks = math.ceil(check.repetitions / most)
     size, larger = divmod(check.repetitions, blocks)
@@ -167,7 +167,7 @@ def _run(check: Check) -> None:
 
 
 def _simulate(check: Check) -> None:
-    """Blocks of repetitions with seeds of their own; their means, with standard errors."""
+    """Simulate block by block, each with its own seed; update means and standard errors."""
     solution = solve(check.setting)
     rows, sizes = families(solution)
     exact = exact_collapse(solution, rows, sizes).points
@@ -175,10 +175,10 @@ def _simulate(check: Check) -> None:
     case = solution.case.with_batches(schedules)
     total, squares = np.zeros(len(rows)), np.zeros(len(rows))
     for seed, size in enumerate(_blocks(check)):
-        if check.unwanted:
+        if check.abandoned:
             check.cancelled.set()
             return
-        # One thread: the page's views go on beside it.
+        # One thread, to leave the other cores to the page's views.
         risk = case.simulate(size, seed, threads=1)
         total += size * np.asarray(getattr(risk, solution.noise))
         squares += np.square(size * np.asarray(risk.standard_error(solution.noise)))

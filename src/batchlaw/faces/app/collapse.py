@@ -1,4 +1,4 @@
-"""The four families of schedules at several budgets, whose noise one summary explains."""
+"""Noise of the four families of schedules at several budgets, against their summary."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.replies import Collapse, Point
 from batchlaw.faces.app.solution import Solution, solve
 
-# Budgets, as multiples of the one asked for.
-BUDGETS = (0.25, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
-# So many schedules at most.
-MOST_SCHEDULES = len(BUDGETS) * len(FAMILIES)
+# Multiples of the setting's budget.
+BUDGET_FACTORS = (0.25, 0.4, 0.6, 0.8, 1.0, 1.5, 2.0, 3.0)
+MOST_SCHEDULES = len(BUDGET_FACTORS) * len(FAMILIES)
 
 
 def collapse(setting: PageSetting) -> Collapse:
-    """Noise of the families, without Monte Carlo, against their one summary."""
+    """Noise of the families against their summary, computed without Monte Carlo."""
     solution = solve(setting)
     if not solution.case.procedure.solvable:
         title = solution.case.procedure.title
@@ -55,15 +54,17 @@ def _collapse(solution: Solution, points: list[Point], reason: str = "") -> Coll
 
 def families(solution: Solution) -> tuple[list[dict[str, Any]], NDArray[np.int64]]:
     """Family and budget of every schedule, and its batches."""
-    at, kappa = solution.setting, solution.case.influence
-    most = solution.case.procedure.max_batch
-    budgets = sorted({max(at.steps, round(share * at.budget)) for share in BUDGETS})
+    setting, kappa = solution.setting, solution.case.influence
+    max_batch = solution.case.procedure.max_batch
+    budgets = sorted(
+        {max(setting.steps, round(factor * setting.budget)) for factor in BUDGET_FACTORS}
+    )
     rows: list[dict[str, Any]] = []
     sizes: list[NDArray[np.int64]] = []
     for budget in budgets:
-        if most is not None and budget > most * at.steps:
+        if max_batch is not None and budget > max_batch * setting.steps:
             continue
-        for family, batches in schedule_families(kappa, budget, max_batch=most).items():
+        for family, batches in schedule_families(kappa, budget, max_batch=max_batch).items():
             rows.append({"family": family, "budget": budget})
             sizes.append(batches)
     return rows, np.array(sizes)

@@ -1,4 +1,4 @@
-"""How the page shows each value: label, slider, bounds. What is not said here its word says."""
+"""How the page shows each value: label, slider, bounds. The rest comes from its word."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 from batchlaw.design.vocabulary import FIELDS
 
-# Steps, directions of a spectrum, samples and stages that may be asked for.
+# Largest numbers of steps, directions, samples and stages that the page accepts.
 MOST_STEPS, MOST_DIRECTIONS, MOST_SAMPLES, MOST_STAGES = 200_000, 1024, 10**12, 64
-# The steps of a slider are factors.
+# A logarithmic slider.
 LOG = "log"
 
 
@@ -21,23 +21,23 @@ class Control:
     Attributes
     ----------
     label
-        Before its box; the name of the value where there is none.
+        Text before the input; the value's name by default.
     slider
-        The range that a hand wants, and its step or ``LOG``. The box takes more.
+        Usual range, and its step or ``LOG``. The input accepts more.
     low, high
-        Bounds of the box that are tighter than the word's own.
+        Bounds of the input, where tighter than the word's own.
     whole
-        Whole numbers only, although the word takes others.
+        Whole numbers only, although the word accepts others.
     default
-        The page's own, where the registries have none.
+        Default on the page, where the registries have none.
     empty
-        What an empty box stands for.
+        What an empty input means (its placeholder).
     titles
-        Names of choices for people; the others are shown as they are.
+        Display names of choices; others are shown as they are.
     help
-        What it means, where the page takes less than the word does.
+        Meaning, where the page accepts less than the word does.
     hidden_with
-        Values of other fields at which this one has no use, beside what registries say.
+        Values of other fields for which this one is hidden, in addition to the registries.
     """
 
     label: str = ""
@@ -52,7 +52,7 @@ class Control:
     hidden_with: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
-_FORM = {"momentum": (0,)}
+_WITHOUT_MOMENTUM = {"momentum": (0,)}
 
 CONTROLS: dict[str, Control] = {
     "rates": Control(
@@ -65,12 +65,12 @@ CONTROLS: dict[str, Control] = {
     "warmup": Control(
         "warmup ends at",
         (0, 0.45, 0.01),
-        help="End of the warmup, a share of the steps; 0 for none.",
+        help="End of the warmup, as a share of the steps; 0 for none.",
     ),
     "stable": Control(
         "decay starts at",
         (0.05, 0.95, 0.01),
-        help="End of WSD's stable phase, a share of the steps.",
+        help="End of WSD's stable phase, as a share of the steps.",
     ),
     "decay": Control("decay shape"),
     "final": Control("last rate / peak", empty="1/T or 0"),
@@ -86,8 +86,8 @@ CONTROLS: dict[str, Control] = {
             "truncation": "first M",
             "spectrum": "from a file",
         },
-        help="The paper's draw of a sketch; fresh draws of a power law; its leading M directions; "
-        "what a sketch gives on average; or a spectrum of your own.",
+        help="The paper's sketch; new draws of a sketched power law; the power law's leading M "
+        "directions; the average over sketches; or your own spectrum.",
     ),
     "d": Control("dimension d", high=10_000),
     "m": Control("sketch size M", (4, 1024, LOG), high=MOST_DIRECTIONS, whole=True),
@@ -99,14 +99,14 @@ CONTROLS: dict[str, Control] = {
     "spectrum": Control("file"),
     "procedure": Control(
         titles={"one-pass": "one pass", "multi-pass": "many passes"},
-        help="Fresh samples; batches drawn anew from a dataset that is read many times; or a "
-        "fresh order of the dataset each epoch, whose risk is simulated.",
+        help="Fresh samples; independent batches from a dataset of N samples; or epochs over a "
+        "reshuffled dataset, whose risk is simulated.",
     ),
     "samples": Control("samples N", (16, 8192, LOG), high=10**7),
     "replacement": Control("with replacement"),
     "momentum": Control(slider=(0, 0.98, 0.01)),
-    "nesterov": Control("Nesterov", hidden_with=_FORM),
-    "pytorch": Control("PyTorch's form", hidden_with=_FORM),
+    "nesterov": Control("Nesterov", hidden_with=_WITHOUT_MOMENTUM),
+    "pytorch": Control("PyTorch's form", hidden_with=_WITHOUT_MOMENTUM),
     "average": Control(empty="last"),
     "budget": Control("samples in all", (64, 1e6, LOG), default=512),
     "min_batch": Control("smallest batch"),
@@ -119,7 +119,7 @@ CONTROLS: dict[str, Control] = {
     "epoch_samples": Control("samples per epoch"),
 }
 
-# What the page calls words that it has another name for, and an argument of ``plan``.
+# Words, and an argument of ``plan``, that have another name on the page.
 _PAGE_NAMES = {"gamma": "peak", "dataset_size": "samples"}
 
 
@@ -130,11 +130,11 @@ def page_name(name: str) -> str:
 
 
 def control(name: str) -> Control:
-    """How a value is shown; one that nothing is said about as its word is."""
+    """How a value is shown; by default as its word says."""
     return CONTROLS.get(name, Control())
 
 
 def label(name: str) -> str:
-    """What stands before the box of a value, under any of its names."""
+    """The label of a value, given any of its names."""
     name = page_name(name)
     return control(name).label or name

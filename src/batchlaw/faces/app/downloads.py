@@ -1,4 +1,4 @@
-"""The plan as a file: for every trainer, as a table, and as a picture."""
+"""The plan as a file: for each trainer, as a table, or as a picture."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class File(NamedTuple):
 
 
 class View(NamedTuple):
-    """A file of the plan that is for people, not for a trainer."""
+    """A file of the plan for people, not for a trainer."""
 
     title: str
     media_type: str
@@ -54,13 +54,13 @@ VIEWS = {
 
 
 def titles() -> dict[str, str]:
-    """Every format with the name that people know it by, in the order in which they are shown."""
-    return {name: each.title for name, each in (TRAINERS | VIEWS).items()}
+    """Format -> display name, in the order of the page."""
+    return {name: format_.title for name, format_ in (TRAINERS | VIEWS).items()}
 
 
 def media_types() -> list[str]:
-    """What the files can be."""
-    return sorted({each.media_type for each in (TRAINERS | VIEWS).values()})
+    """Media types of all formats."""
+    return sorted({format_.media_type for format_ in (TRAINERS | VIEWS).values()})
 
 
 def _known(name: str) -> str:
@@ -68,17 +68,17 @@ def _known(name: str) -> str:
 
 
 def _describe(schema: dict[str, Any]) -> None:
-    """The page makes its buttons from this: formats in ``enum``, labels in ``x-titles``."""
+    """The page builds its buttons from this: formats in ``enum``, labels in ``x-titles``."""
     schema["enum"] = list(titles())
     schema["x-titles"] = titles()
 
 
-# Described when the schema is asked for, so that it has trainers registered until then.
+# Evaluated when the schema is requested, so that trainers registered by then are included.
 Format = Annotated[str, AfterValidator(_known), Field(json_schema_extra=_describe)]
 
 
 def plan_file(setting: PageSetting, format_: str, layout: dict[str, int | None]) -> File:
-    """The planned schedule; ``layout`` is what trainers need to know beside it."""
+    """The planned schedule as a file; ``layout`` holds what trainers need besides it."""
     unit = (layout["data_parallel"] or 1) * (layout["micro_batch"] or 1)
     if setting.multiple_of % unit:
         raise InputError(
@@ -98,7 +98,7 @@ def _trainer_file(setting: PageSetting, trainer: Trainer, layout: dict[str, int 
     if trainer.batch_factor is not None:
         plan = staged_plan(setting, solution.case, trainer.batch_factor)
         notes.append(
-            f"batches are moved to powers of {trainer.batch_factor}; {plan.samples} of "
+            f"batches are rounded to powers of {trainer.batch_factor}; {plan.samples} of "
             f"{setting.budget} are spent"
         )
     written = export(plan, trainer.name, **layout)

@@ -1,4 +1,4 @@
-"""Fields of a request from words: their types, bounds, descriptions, and what the page needs."""
+"""Request fields built from words: types, bounds, descriptions, and hints for the page."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from pydantic.fields import FieldInfo
 from batchlaw._base.words import CHOICE, COUNT, FLAG, PHASE_END, PHASE_ENDS, REAL, TEXT, Word
 from batchlaw.faces.app.controls import MOST_SAMPLES, control, label, page_name
 
-# Where the description of a field has what the page builds its control from.
+# Key in a field's JSON schema that holds what the page builds its control from.
 PAGE = "x-page"
 LONGEST_TEXT = 100
 
-# Values of other fields at which a field is of use.
+# Values of other fields for which a field is shown.
 ShownWith = Mapping[str, Sequence[str]]
 
 
 def field_of(
     word: Word, default: Any, group: str, shown_with: ShownWith | None = None
 ) -> tuple[Any, Any]:
-    """Type and description of the field that stands for a word, as ``create_model`` takes them."""
+    """Type and description of the field for a word, as ``create_model`` takes them."""
     name = page_name(word.name)
     if word.kind == PHASE_ENDS and default is not None:
         default = ",".join(f"{end:g}" for end in default)
@@ -42,20 +42,20 @@ def field_of(
 
 def described(name: str, group: str, shown_with: ShownWith) -> dict[str, Any]:
     """What the page builds the control of a field from."""
-    at = control(name)
+    shown_as = control(name)
     page = {
         "group": group,
         "label": label(name),
-        "slider": at.slider,
-        "empty": at.empty,
+        "slider": shown_as.slider,
+        "empty": shown_as.empty,
         "shown_with": {other: list(values) for other, values in shown_with.items()},
-        "hidden_with": {other: list(values) for other, values in at.hidden_with.items()},
+        "hidden_with": {other: list(values) for other, values in shown_as.hidden_with.items()},
     }
     return {PAGE: {key: value for key, value in page.items() if value}}
 
 
 def page_of(info: FieldInfo) -> dict[str, Any]:
-    """What ``described`` has put into a field."""
+    """What ``described`` stored in a field."""
     extra = info.json_schema_extra
     page = extra.get(PAGE) if isinstance(extra, dict) else None
     return page if isinstance(page, dict) else {}
@@ -67,7 +67,7 @@ def _type(word: Word, name: str) -> Any:
     if word.kind in (TEXT, PHASE_ENDS):
         return Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT)]
     if word.kind == PHASE_END:
-        # Shares of the steps; a step itself would have to move with their number.
+        # Shares only: a step number would have to change with the number of steps.
         return Annotated[float, Field(ge=0.0, lt=1.0)]
     low, high = _bounds(word, name)
     if word.kind == COUNT or control(name).whole:
@@ -78,8 +78,8 @@ def _type(word: Word, name: str) -> Any:
 
 
 def _bounds(word: Word, name: str) -> tuple[float, float]:
-    """The tighter of the word's and the page's; every number has some."""
-    at = control(name)
-    low = max(word.low, -math.inf if at.low is None else at.low, -MOST_SAMPLES)
-    high = min(word.high, math.inf if at.high is None else at.high, MOST_SAMPLES)
+    """The tighter of the word's and the page's bounds; every number gets both."""
+    page = control(name)
+    low = max(word.low, -math.inf if page.low is None else page.low, -MOST_SAMPLES)
+    high = min(word.high, math.inf if page.high is None else page.high, MOST_SAMPLES)
     return low, high

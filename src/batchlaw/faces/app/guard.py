@@ -1,4 +1,4 @@
-"""Who may ask, and how much: in front of everything else the server does."""
+"""Checks the host, origin and size of every request before anything else."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-# Bytes of a request.
-LARGEST = 256 * 1024
-# Seconds that a part of it may take to come.
-PATIENCE = 20.0
+MAX_REQUEST_BYTES = 256 * 1024
+# For each part of a request's body to arrive.
+BODY_TIMEOUT_S = 20.0
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; "
@@ -33,11 +32,11 @@ LOOPBACK = re.compile(r"localhost|127(\.\d{1,3}){3}|\[::1\]")
 
 
 class Guard:
-    """Every request is for this server, from its own page, and small; every reply is marked.
+    """Admits small requests for this host from its own page; adds security headers to replies.
 
-    ``names`` are the names beside loopback's that a request may be for. Where there are any,
-    the server is open to other machines, and addresses in digits are taken as well: a page
-    elsewhere can point a name of its own at this server, but not digits.
+    ``names`` are host names to accept besides loopback. If there are any, the server is open to
+    other machines, and numeric addresses are accepted too: a hostile page can point its own
+    name at this server (DNS rebinding), but not a numeric address.
     """
 
     def __init__(self, app: ASGIApp, names: frozenset[str] = frozenset()) -> None:
@@ -49,44 +48,43 @@ class Guard:
             await self.app(scope, receive, send)
             return
 
-        async def mark(message: MutableMapping[str, Any]) -> None:
+        async def send_with_headers(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 MutableHeaders(scope=message).update(HEADERS)
             await send(message)
 
-        whole = False
+        complete = False
 
-        async def soon() -> MutableMapping[str, Any]:
-            """A body that does not come is given up, as if the client had gone."""
-            nonlocal whole
-            if whole:
+        async def receive_in_time() -> MutableMapping[str, Any]:
+            """Gives up on a body that does not arrive, as if the client had disconnected."""
+            nonlocal complete
+            if complete:
                 return await receive()
             try:
-                message = await asyncio.wait_for(receive(), PATIENCE)
+                message = await asyncio.wait_for(receive(), BODY_TIMEOUT_S)
             except TimeoutError:
                 return {"type": "http.disconnect"}
-            whole = not message.get("more_body", False)
+            complete = not message.get("more_body", False)
             return message
 
-        refused = self._refused(scope["scheme"], Headers(scope=scope))
-        await (refused or self.app)(scope, soon, mark)
+        refusal = self._refusal(scope["scheme"], Headers(scope=scope))
+        await (refusal or self.app)(scope, receive_in_time, send_with_headers)
 
-    def _refused(self, scheme: str, headers: Headers) -> JSONResponse | None:
+    def _refusal(self, scheme: str, headers: Headers) -> JSONResponse | None:
         host, origin = headers.get("host", ""), headers.get("origin")
-        if not self._ours(host):
-            return _no(
-                421, "the host must be this machine's loopback, or the one it was opened for"
-            )
+        if not self._is_our_host(host):
+            return _reply(421, "the host must be loopback, or the one the server was started for")
         if origin is not None and origin != f"{scheme}://{host}":
-            return _no(403, "a request must come from this server's own page, or from none")
+            return _reply(403, "a request must come from this server's own page, or from none")
         length = headers.get("content-length", "0")
         if "transfer-encoding" in headers or not re.fullmatch(r"\d{1,12}", length):
-            return _no(411, "a request must say how long it is")
-        if int(length) > LARGEST:
-            return _no(413, f"a request must have at most {LARGEST} bytes, got {length}")
+            return _reply(411, "a request must have a Content-Length")
+        if int(length) > MAX_REQUEST_BYTES:
+            needed = f"a request must have at most {MAX_REQUEST_BYTES} bytes"
+            return _reply(413, f"{needed}, got {length}")
         return None
 
-    def _ours(self, host: str) -> bool:
+    def _is_our_host(self, host: str) -> bool:
         match = re.fullmatch(
             r"(\[[0-9a-f:.]+\]|[\w.-]+)(:\d{1,5})?", host, re.ASCII | re.IGNORECASE
         )
@@ -95,10 +93,10 @@ class Guard:
         name = match[1].lower()
         if LOOPBACK.fullmatch(name) or name in self.names:
             return True
-        return bool(self.names) and _digits(name)
+        return bool(self.names) and _is_numeric(name)
 
 
-def _digits(name: str) -> bool:
+def _is_numeric(name: str) -> bool:
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
@@ -106,5 +104,5 @@ def _digits(name: str) -> bool:
     return True
 
 
-def _no(status: int, detail: str) -> JSONResponse:
+def _reply(status: int, detail: str) -> JSONResponse:
     return JSONResponse({"detail": detail}, status)

@@ -1,4 +1,4 @@
-"""A setting as the page asks for it: the words of a case, and a limit on the work as a whole."""
+"""A setting as the page requests it: the words of a case, with limits on the total work."""
 
 from __future__ import annotations
 
@@ -17,32 +17,31 @@ from batchlaw.faces.app.fields import page_of
 from batchlaw.risk.procedures import Procedure, procedure_by_words
 from batchlaw.schedule.update_rule import UpdateRule, rule_by_words, rule_words
 
-# Numbers that an update touches in all, steps times directions.
+# Steps x directions.
 MOST_WORK = 2 * 10**7
-# The mean field of multi-pass keeps pairs of points: its work grows faster.
+# The mean field of multi-pass keeps pairs of points, so its work grows faster.
 MOST_REUSE_STEPS = 8192
-# Numbers that a simulated view touches: some seconds. And directions, whose covariance it holds.
+# Numbers touched by a simulated view (seconds), and directions, whose covariance it stores.
 MOST_SIMULATED, MOST_SAMPLED = 10**10, 4096
-# A Gaussian number costs about so many sums, a place in a random order as well.
+# Drawing a Gaussian number costs about this many additions, an entry of a permutation too.
 DRAW_COST = 30
-# Schedules of a view.
-SCHEDULES = 3
+VIEW_SCHEDULES = 3
 # The problem whose spectrum comes with the request.
 UPLOADED = "spectrum"
 
-# No further fields, no text or truth values in place of numbers.
-EXACTLY = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+# No unknown fields, and no text or booleans in place of numbers.
+STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 # Limits that the page offers; a batch factor belongs to the trainer that needs it.
-LIMITS = tuple(each.name for each in fields(Limits) if each.name != "batch_factor")
-# Fields of a setting that have another name among the words.
+LIMITS = tuple(limit.name for limit in fields(Limits) if limit.name != "batch_factor")
+# Page name -> word, where they differ.
 _WORDS = {page_name(word): word for word in DEFAULTS if page_name(word) != word}
 
 
 class SpectrumFile(BaseModel):
-    """An uploaded spectrum: eigenvalues, the target's energy in each, and how many there are."""
+    """An uploaded spectrum: eigenvalues, the target's energy and the multiplicity of each."""
 
-    model_config = EXACTLY
+    model_config = STRICT
 
     eigenvalue: Annotated[
         list[Annotated[float, Field(ge=1e-15, le=1e15)]],
@@ -71,14 +70,14 @@ class SpectrumFile(BaseModel):
 
 
 class PageSetting(BaseModel):
-    """All that a view depends on; the defaults are the paper's one-pass experiment.
+    """Everything a view depends on; the defaults are the paper's one-pass experiment.
 
     ``setting_fields.page_setting`` adds the fields.
     """
 
-    model_config = EXACTLY
+    model_config = STRICT
 
-    if TYPE_CHECKING:  # what this package reads of them
+    if TYPE_CHECKING:  # the fields read in this package
         problem: str = ""
         sigma: float = 1.0
         spectrum: SpectrumFile | None = None
@@ -89,7 +88,7 @@ class PageSetting(BaseModel):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        """Refused before anything is computed."""
+        """Refuse a bad setting before anything is computed."""
         self._check_upload()
         procedure, rule = self.procedure_and_rule()
         procedure.check_rule(rule)
@@ -119,7 +118,7 @@ class PageSetting(BaseModel):
         if procedure.solvable:
             return
         self.refuse_unsampled()
-        work = REPETITIONS * self.repetition_work(procedure, SCHEDULES, self.budget)
+        work = REPETITIONS * self.repetition_work(procedure, VIEW_SCHEDULES, self.budget)
         if work > MOST_SIMULATED:
             raise InputError(
                 "procedure",
@@ -130,17 +129,17 @@ class PageSetting(BaseModel):
             )
 
     def repetition_work(self, procedure: Procedure, schedules: int, budget: float) -> float:
-        """Numbers that one repetition of a simulation touches."""
+        """Numbers touched by one repetition of a simulation."""
         M, N = self.sampled_directions, getattr(procedure, "samples", 0)
         runs = schedules * budget * M
         if not procedure.reuses:
             return runs
-        # A dataset and its covariance, an order of it for every schedule, and GD for reference.
+        # Drawing a dataset and one order per schedule; then its covariance, and GD for reference.
         draws = N * DRAW_COST * (M + schedules)
         return runs + draws + (N + 2 * self.steps) * M**2
 
     def refuse_unsampled(self) -> None:
-        """Refuse a problem of which no samples can be drawn, or too long ones."""
+        """Refuse a problem that can't be sampled, or whose samples have too many features."""
         if self.problem == "sketch":
             raise InputError(
                 "problem",
@@ -155,50 +154,50 @@ class PageSetting(BaseModel):
             )
 
     def uses(self, name: str) -> bool:
-        """Whether a field changes anything beside the others: only then the page shows it."""
-        at = page_of(type(self).model_fields[name])
-        shown, hidden = at.get("shown_with", {}), at.get("hidden_with", {})
+        """Whether a field has any effect given the others; only then does the page show it."""
+        page = page_of(type(self).model_fields[name])
+        shown, hidden = page.get("shown_with", {}), page.get("hidden_with", {})
         return all(getattr(self, other) in values for other, values in shown.items()) and not any(
             getattr(self, other) in values for other, values in hidden.items()
         )
 
     def words(self) -> dict[str, Any]:
-        """As ``design.by_words`` takes them.
+        """The setting as words, for ``design.by_words``.
 
-        A field without use here is left out at its default; another value of it goes along, and
-        is refused there. Options at their defaults do not choose an update rule.
+        An unused field is left out at its default; with another value it is passed on, and
+        refused there. Options at their defaults do not select an update rule.
         """
         options = rule_words()
         words = {}
-        for name, described in type(self).model_fields.items():
+        for name, info in type(self).model_fields.items():
             value = getattr(self, name)
-            if value != described.default or (self.uses(name) and name not in options):
+            if value != info.default or (self.uses(name) and name not in options):
                 words[_WORDS.get(name, name)] = value
         return words
 
     def procedure_and_rule(self) -> tuple[Procedure, UpdateRule]:
-        """What is run, and how its updates are made."""
+        """The procedure, and the rule of its updates."""
         words = self.words()
         return procedure_by_words(words), rule_by_words(words)
 
     @property
     def directions(self) -> int:
-        """Eigenvalues that the solvers work with."""
+        """Distinct eigenvalues, as the solvers count them."""
         return self.m if self.spectrum is None else len(self.spectrum.eigenvalue)
 
     @property
     def sampled_directions(self) -> float:
-        """Features of a sample: of many directions with the same eigenvalue each."""
+        """Features of a sample: directions counted with their multiplicity."""
         if self.spectrum is None or self.spectrum.multiplicity is None:
             return self.directions
         return sum(self.spectrum.multiplicity)
 
     @property
     def limits(self) -> Limits:
-        """What every batch of the plan obeys."""
+        """Limits on every batch of the plan."""
         return Limits(**{name: getattr(self, name) for name in LIMITS})
 
     @property
     def whole_budget(self) -> int:
-        """What batches that are multiples can spend."""
+        """The part of the budget that batches in whole multiples can spend."""
         return self.budget // self.multiple_of * self.multiple_of

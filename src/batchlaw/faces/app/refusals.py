@@ -1,4 +1,4 @@
-"""What is answered to a request that cannot be met: bad input is 422, an error of ours 500."""
+"""Replies to requests that cannot be met: 422 for bad input, 500 for a bug."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from batchlaw._base.errors import InputError, Unstable
 from batchlaw.faces.app.controls import label, page_name
 
 log = logging.getLogger("batchlaw.explorer")
-BUG = "an error in batchlaw itself; the server's log has it"
-# What pydantic refuses, by the type of its error, in our words; braces are its context.
+BUG = "a bug in batchlaw; see the server's log"
+# Our wording of pydantic's errors, by type; names in braces come from the error's context.
 _NEEDED = {
     "missing": "must be given",
     "extra_forbidden": "is not a field of this request",
@@ -37,12 +37,12 @@ _NEEDED = {
     "too_short": "must have at least {min_length} entries",
     "too_long": "must have at most {max_length} entries",
 }
-# Errors of a body that is no object at all.
-_NO_OBJECT = ("json_invalid", "model_attributes_type", "model_type", "dict_type")
+# Errors for a body that is not a JSON object.
+_NOT_AN_OBJECT = ("json_invalid", "model_attributes_type", "model_type", "dict_type")
 
 
-def explain(app: FastAPI) -> None:
-    """Bad input is 422: one line, the field at fault, and the reason beside the field."""
+def handle_bad_input(app: FastAPI) -> None:
+    """Answer bad input with 422: one line, the field at fault, and the reason without the field."""
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -50,7 +50,7 @@ def explain(app: FastAPI) -> None:
         inner = first.get("ctx", {}).get("error")
         if isinstance(inner, InputError):
             return _refusal(inner)
-        if first["type"] in _NO_OBJECT or first["loc"] == ("body",):
+        if first["type"] in _NOT_AN_OBJECT or first["loc"] == ("body",):
             needed = "the request must be a JSON object, with Content-Type application/json"
             return JSONResponse({"detail": needed, "field": None, "reason": None}, 422)
         return _refusal(_input_error(first))
@@ -61,8 +61,8 @@ def explain(app: FastAPI) -> None:
 
 
 def _refusal(error: InputError) -> JSONResponse:
-    """The page puts the field's label before the reason, unless another subject begins it."""
-    # Rates are too large by their peak, not by their shape.
+    """The page puts the field's label before the reason, unless it has another subject."""
+    # An unstable schedule is mended by its peak, not by its shape.
     field = "peak" if isinstance(error, Unstable) else page_name(error.field)
     reason = None if error.subject or error.where else error.predicate(label)
     detail = error.sentence(page_name)
@@ -70,7 +70,7 @@ def _refusal(error: InputError) -> JSONResponse:
 
 
 def _input_error(details: dict[str, Any]) -> InputError:
-    """What pydantic has refused, in our words."""
+    """An error of pydantic's, in our words."""
     _, *path = details["loc"]
     if len(path) > 1 and path[0] == "setting":
         path = path[1:]
@@ -84,23 +84,23 @@ def _input_error(details: dict[str, Any]) -> InputError:
 
 
 class Bugs:
-    """Whatever else is raised is an error of ours: logged with its traceback, answered with 500."""
+    """Any other exception is a bug: logged with its traceback, answered with 500."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        begun = False
+        started = False
 
-        async def watched(message: MutableMapping[str, Any]) -> None:
-            nonlocal begun
-            begun = True
+        async def watched_send(message: MutableMapping[str, Any]) -> None:
+            nonlocal started
+            started = True
             await send(message)
 
         try:
-            await self.app(scope, receive, watched)
+            await self.app(scope, receive, watched_send)
         except Exception:
-            if scope["type"] != "http" or begun:
+            if scope["type"] != "http" or started:
                 raise
             log.exception("%s %s failed", scope["method"], scope["path"])
             await JSONResponse({"detail": BUG}, 500)(scope, receive, send)

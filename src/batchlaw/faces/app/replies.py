@@ -1,4 +1,4 @@
-"""What the server answers: every field typed, so that the API's description is complete."""
+"""The server's replies: every field typed, so that the API's description is complete."""
 
 from __future__ import annotations
 
@@ -14,35 +14,37 @@ class Reply(BaseModel):
 
 
 class Parts(Reply):
-    """A risk in its parts."""
+    """A risk, part by part."""
 
     total: float
-    reducible: float = Field(description="all of it but the irreducible part")
+    reducible: float = Field(description="total minus the irreducible part")
     irreducible: float
     approximation: float
     bias: float
     variance: float
-    fluctuation: float | None = Field(default=None, description="of data reuse; null for one pass")
+    fluctuation: float | None = Field(
+        default=None, description="from data reuse; null for one pass"
+    )
     cross: float | None = Field(
         default=None, description="between GD and the rest, where epochs are reshuffled"
     )
     standard_error: dict[str, float] | None = Field(
-        default=None, description="of parts that are simulated, by name; null where none is"
+        default=None, description="of simulated parts, by name; null if the risk is not simulated"
     )
 
 
 class Scored(Reply):
-    """Batches with what they leave."""
+    """Batches, and the risk they lead to."""
 
-    batches: list[float] = Field(description="at the steps that the view shows")
+    batches: list[float] = Field(description="at the steps shown in the view")
     samples: float = Field(description="sum of the batches")
     effective: float = Field(description="B_eff, or rho_eff where data are reused")
     score: float = Field(
         description="B_eff over the oracle's, or the oracle's rho_eff over its own"
     )
-    against_constant: float = Field(description="noise left, over a constant batch's")
+    against_constant: float = Field(description="remaining noise, relative to a constant batch")
     against_constant_error: float | None = Field(
-        default=None, description="its standard error; null where it is not simulated"
+        default=None, description="its standard error; null if not simulated"
     )
     risk: Parts
 
@@ -59,9 +61,9 @@ class Schedule(Scored):
 
 
 class Drawn(Scored):
-    """The whole batches that a drawing asks for."""
+    """The whole batches closest to a drawing."""
 
-    path: Curves | None = Field(description="at the steps of /api/along, where there is one")
+    path: Curves | None = Field(description="at the steps of /api/along; null if unavailable")
 
 
 class Stage(Reply):
@@ -74,10 +76,10 @@ class Stage(Reply):
 class View(Reply):
     """Rates, influence, schedules and their risks."""
 
-    steps: list[int] = Field(description="that are shown: all of them, or 800 evenly spaced")
+    steps: list[int] = Field(description="steps shown: all of them, or 800 evenly spaced")
     rate: list[float]
     kappa: list[float] = Field(description="influence")
-    share: list[float] = Field(description="influence over its largest")
+    share: list[float] = Field(description="influence relative to its maximum")
     root: list[float] = Field(description="square root of the share")
     summary: str = Field(description="B_eff, or rho_eff where data are reused")
     noise: str = Field(description="the part that batches change: variance or fluctuation")
@@ -96,11 +98,11 @@ class Path(Curves):
 
 
 class Along(Reply):
-    """The risk after some of the updates."""
+    """The risk after each of some updates."""
 
-    steps: list[int] = Field(description="updates made")
+    steps: list[int] = Field(description="number of updates made")
     paths: list[Path]
-    reason: str = Field(default="", description="why there are no paths, or nothing")
+    reason: str = Field(default="", description="why there are no paths; else empty")
 
 
 class Point(Reply):
@@ -119,7 +121,7 @@ class Collapse(Reply):
     summary: str = Field(description="1 / B_eff, or rho_eff")
     families: list[str]
     points: list[Point]
-    reason: str = Field(default="", description="why there are no points, or nothing")
+    reason: str = Field(default="", description="why there are no points; else empty")
 
 
 class Measured(Point):
@@ -132,13 +134,13 @@ class Started(Reply):
 
 
 class CheckState(Reply):
-    """How far a Monte Carlo check is, and what it found so far."""
+    """Progress of a Monte Carlo check, and its results so far."""
 
-    done: int = Field(description="repetitions")
+    done: int = Field(description="repetitions done")
     repetitions: int
     finished: bool
     cancelled: bool
-    error: str = Field(description="why it failed, or nothing")
+    error: str = Field(description="why it failed; else empty")
     points: list[Measured]
     apart: float | None = Field(description="largest distance from the exact value, in s.e.")
 
@@ -147,9 +149,9 @@ class Refusal(Reply):
     """Why a request was refused, in one line."""
 
     detail: str
-    field: str | None = Field(default=None, description="the field at fault, where there is one")
+    field: str | None = Field(default=None, description="the field at fault, if any")
     reason: str | None = Field(
         default=None,
-        description="the line without the field that it begins with, in the page's labels; null "
-        "where it begins with something else",
+        description="the sentence without the field at its beginning, in the page's labels; null "
+        "if it begins with something else",
     )

@@ -1,4 +1,4 @@
-"""Requests about a setting: a drawing, a download, a check. Their models are made with it."""
+"""Requests about a setting: a drawing, a download, a check."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from batchlaw._base.words import COUNT, Word
 from batchlaw.faces.app.checks import FEWEST_REPETITIONS, MOST_REPETITIONS
 from batchlaw.faces.app.downloads import Format
 from batchlaw.faces.app.fields import field_of
-from batchlaw.faces.app.page_setting import EXACTLY, PageSetting
+from batchlaw.faces.app.page_setting import STRICT, PageSetting
 from batchlaw.faces.app.setting_fields import page_setting
 from batchlaw.plans.trainers import Layout
 
 
-class Asked(BaseModel):
+class SettingRequest(BaseModel):
     """A request about a setting."""
 
-    model_config = EXACTLY
+    model_config = STRICT
 
     setting: PageSetting
 
 
-class Drawing(Asked):
+class Drawing(SettingRequest):
     """A drawn schedule: heights at evenly spaced steps."""
 
     heights: Annotated[
@@ -32,54 +32,59 @@ class Drawing(Asked):
     ]
 
 
-class Download(Asked):
-    """A plan in one of its formats; what a trainer needs beside it is said by its refusal."""
+class Download(SettingRequest):
+    """A plan in one of its formats; a refusal names what else the trainer needs."""
 
     format: Format
 
     def layout(self) -> dict[str, int | None]:
-        """How samples are shaped and spread."""
-        return {each.name: getattr(self, each.name) for each in fields(Layout)}
+        """Sequence length, replicas and micro-batch, as far as given."""
+        return {field.name: getattr(self, field.name) for field in fields(Layout)}
 
 
-class Ordered(Asked):
+class CheckRequest(SettingRequest):
     """A Monte Carlo check."""
 
     repetitions: int = Field(default=200, ge=FEWEST_REPETITIONS, le=MOST_REPETITIONS)
 
 
-AskedT = TypeVar("AskedT", bound=Asked)
+RequestT = TypeVar("RequestT", bound=SettingRequest)
 
 
 @dataclass(frozen=True)
 class Models:
-    """The models of all requests, with what is registered when they are made."""
+    """The models of all requests, for what is registered when they are built."""
 
     setting: type[PageSetting]
     drawing: type[Drawing]
     download: type[Download]
-    ordered: type[Ordered]
+    check: type[CheckRequest]
 
     @classmethod
     def now(cls) -> Models:
         setting = page_setting()
 
-        def about(kind: type[AskedT], **more: Any) -> type[AskedT]:
+        def with_setting(kind: type[RequestT], **more: Any) -> type[RequestT]:
             rows: dict[str, Any] = {"setting": (setting, ...)} | more
             return create_model(kind.__name__, __base__=kind, __doc__=kind.__doc__, **rows)
 
-        return cls(setting, about(Drawing), about(Download, **_layout()), about(Ordered))
+        return cls(
+            setting,
+            with_setting(Drawing),
+            with_setting(Download, **_layout()),
+            with_setting(CheckRequest),
+        )
 
 
 def _layout() -> dict[str, Any]:
     help_texts = {
-        "sequence_length": "Tokens of a sample.",
-        "data_parallel": "Replicas.",
-        "micro_batch": "Samples that a replica takes at once.",
-        "epoch_samples": "Size of the dataset.",
+        "sequence_length": "Tokens per sample.",
+        "data_parallel": "Number of data-parallel replicas.",
+        "micro_batch": "Samples per replica in one forward pass.",
+        "epoch_samples": "Samples in the dataset.",
     }
     words = (
-        Word(each.name, COUNT, help_texts.get(each.name, each.name), low=1)
-        for each in fields(Layout)
+        Word(field.name, COUNT, help_texts.get(field.name, field.name), low=1)
+        for field in fields(Layout)
     )
     return {word.name: field_of(word, None, "Layout") for word in words}

@@ -22,57 +22,59 @@ from batchlaw.faces.app.collapse import collapse
 from batchlaw.faces.app.downloads import media_types, plan_file
 from batchlaw.faces.app.guard import Guard
 from batchlaw.faces.app.page_setting import PageSetting
-from batchlaw.faces.app.refusals import Bugs, explain
+from batchlaw.faces.app.refusals import Bugs, handle_bad_input
 from batchlaw.faces.app.replies import Along, CheckState, Collapse, Drawn, Refusal, Started, View
-from batchlaw.faces.app.request import Download, Drawing, Models, Ordered
+from batchlaw.faces.app.request import CheckRequest, Download, Drawing, Models
 from batchlaw.faces.app.view import along, score, view
 
 STATIC = Path(__file__).parent / "static"
-# Computations at a time, and requests that may wait for their turn.
-AT_A_TIME, WAITING = 2, 256
-# What every request can be answered with beside its own reply.
+# Computations that run at a time, and requests that may wait for one.
+MAX_RUNNING, MAX_WAITING = 2, 256
+# Error replies that every request may get.
 REFUSALS: dict[int | str, dict[str, Any]] = {
     400: {"model": Refusal, "description": "not JSON"},
-    403: {"model": Refusal, "description": "from another page"},
-    411: {"model": Refusal, "description": "of unknown length"},
+    403: {"model": Refusal, "description": "sent from another page"},
+    411: {"model": Refusal, "description": "no Content-Length"},
     413: {"model": Refusal, "description": "too long"},
     421: {"model": Refusal, "description": "for another host"},
-    422: {"model": Refusal, "description": "out of bounds, or impossible: the reason"},
-    429: {"model": Refusal, "description": "too many at a time"},
-    500: {"model": Refusal, "description": "an error in batchlaw itself"},
+    422: {"model": Refusal, "description": "out of bounds or impossible, with the reason"},
+    429: {"model": Refusal, "description": "too many requests at a time"},
+    500: {"model": Refusal, "description": "a bug in batchlaw"},
 }
-LOST: dict[int | str, dict[str, Any]] = {404: {"model": Refusal, "description": "no such check"}}
+NO_SUCH_CHECK: dict[int | str, dict[str, Any]] = {
+    404: {"model": Refusal, "description": "no such check"}
+}
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 
 class Turns:
-    """A few computations at a time; those whose client has gone are left out."""
+    """Runs a few computations at a time; skips those whose client has disconnected."""
 
     def __init__(self) -> None:
-        self._turns = asyncio.Semaphore(AT_A_TIME)
+        self._turns = asyncio.Semaphore(MAX_RUNNING)
         self._waiting = 0
 
     async def run(
         self, request: Request, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs
     ) -> R:
-        if self._waiting >= WAITING:
-            raise HTTPException(429, f"at most {WAITING} requests may wait")
+        if self._waiting >= MAX_WAITING:
+            raise HTTPException(429, f"at most {MAX_WAITING} requests may wait")
         self._waiting += 1
         try:
             async with self._turns:
                 if await request.is_disconnected():
-                    raise HTTPException(499, "the client has gone")
+                    raise HTTPException(499, "the client has disconnected")
                 return await in_thread(lambda: work(*args, **kwargs))
         except asyncio.CancelledError:
-            raise HTTPException(503, "the server is ending") from None
+            raise HTTPException(503, "the server is shutting down") from None
         finally:
             self._waiting -= 1
 
 
 async def in_thread(work: Callable[[], R]) -> R:
-    """The result of a thread that dies with the process: Ctrl-C does not wait for it."""
+    """Run ``work`` in a daemon thread, which Ctrl-C does not wait for."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[R] = loop.create_future()
 
@@ -88,9 +90,9 @@ async def in_thread(work: Callable[[], R]) -> R:
         result, error = None, None
         try:
             result = work()
-        except BaseException as raised:  # of whatever kind: it belongs to who waits
+        except BaseException as raised:  # any kind: re-raised in the coroutine that waits
             error = raised
-        with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+        with contextlib.suppress(RuntimeError):  # the loop has closed
             loop.call_soon_threadsafe(settle, result, error)
 
     threading.Thread(target=run, daemon=True).start()
@@ -98,12 +100,12 @@ async def in_thread(work: Callable[[], R]) -> R:
 
 
 def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
-    """The application; ``names`` are hosts beside loopback's that a request may be for."""
+    """The application; ``names`` are host names to accept besides loopback."""
 
     @asynccontextmanager
-    async def life(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.turns, app.state.checks = Turns(), Checks()
-        # Two computations at a time on few cores: the threads of each would be in the way.
+        # Computations run in parallel already: more BLAS threads would only compete.
         with threadpool_limits(1, "blas"):
             yield
         app.state.checks.close()
@@ -112,7 +114,7 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
         title="batchlaw explorer",
         version=__version__,
         description="Influence, schedules and risks of mini-batch SGD, as the page shows them.",
-        lifespan=life,
+        lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
         openapi_url="/api/openapi.json",
@@ -120,7 +122,7 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
     )
     app.add_middleware(Bugs)
     app.add_middleware(Guard, names=names)
-    explain(app)
+    handle_bad_input(app)
     models = Models.now()
     _add_computations(app, models)
     _add_checks(app, models)
@@ -134,7 +136,7 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
 
 
 def _takes(**models: type) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Let an endpoint take models that were made for this application."""
+    """Annotate an endpoint with models that were built for this application."""
 
     def annotate(endpoint: Callable[P, R]) -> Callable[P, R]:
         endpoint.__annotations__.update(models)
@@ -199,8 +201,8 @@ def _add_checks(app: FastAPI, models: Models) -> None:
         return check
 
     @app.post("/api/checks", status_code=202)
-    @_takes(asked=models.ordered)
-    async def start_check(request: Request, asked: Ordered) -> Started:
+    @_takes(asked=models.check)
+    async def start_check(request: Request, asked: CheckRequest) -> Started:
         """Start a Monte Carlo check of the collapse."""
         checks: Checks = request.app.state.checks
         try:
@@ -208,12 +210,12 @@ def _add_checks(app: FastAPI, models: Models) -> None:
         except BusyError as error:
             raise HTTPException(429, str(error)) from None
 
-    @app.get("/api/checks/{name}", responses=LOST)
+    @app.get("/api/checks/{name}", responses=NO_SUCH_CHECK)
     async def get_check(request: Request, name: str) -> CheckState:
-        """How far a check is, and its points so far."""
+        """Progress of a check, and its points so far."""
         return find(request, name).state()
 
-    @app.delete("/api/checks/{name}", status_code=204, responses=LOST)
+    @app.delete("/api/checks/{name}", status_code=204, responses=NO_SUCH_CHECK)
     async def cancel_check(request: Request, name: str) -> None:
-        """Stop a check after the block it is in."""
+        """Stop a check after its current block."""
         find(request, name).cancelled.set()

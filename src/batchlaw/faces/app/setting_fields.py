@@ -1,6 +1,6 @@
 """The fields of a setting, from the registries of problems, rates, procedures and update rules.
 
-They are read when the model is made: whatever is registered until then has its place on the page.
+The registries are read when the model is built: everything registered by then is on the page.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ Row = tuple[Word, Any, str, ShownWith]
 
 
 def page_setting() -> type[PageSetting]:
-    """The model of a setting, from the registries as they are now."""
+    """Build the model of a setting from the current registries."""
     upload = Field(
         default=None,
-        description="Of the problem spectrum.",
+        description="An uploaded spectrum.",
         json_schema_extra=described(UPLOADED, "Problem", {"problem": [UPLOADED]}),
     )
     rows = (
@@ -59,7 +59,7 @@ def _rates() -> Iterator[Row]:
         users = users_of(word.name) if word.name in RATE_PARAMETERS else ()
         default = DEFAULTS.get(word.name)
         if users:
-            # Of the first that has it: a slider keeps its place when the schedule changes.
+            # The default of its first user, so that a slider stays put when the schedule changes.
             default = RATE_SCHEDULES[users[0]].default(word.name)
         everywhere = len(users) in (0, len(RATE_SCHEDULES))
         yield word, default, "Learning rate", {} if everywhere else {"rates": users}
@@ -76,7 +76,7 @@ def _problem() -> Iterator[Row]:
 
 
 def _procedure() -> Iterator[Row]:
-    """Procedures that have batches, their options, and those of update rules."""
+    """Procedures with batches, their options, and the options of update rules."""
     group = "Procedure"
     known = {name: kind for name, kind in PROCEDURES.items() if kind.summary}
     with_rules = [name for name, kind in known.items() if _takes_rules(kind)]
@@ -92,11 +92,11 @@ def _procedure() -> Iterator[Row]:
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    return {each.name: each.default for each in fields(kind)}
+    return {option.name: option.default for option in fields(kind)}
 
 
 def _takes_rules(kind: type[Procedure]) -> bool:
-    """Whether a procedure takes more than plain SGD."""
+    """Whether a procedure accepts update rules other than plain SGD."""
     try:
         kind().check_rule(SGD(momentum=0.5))
     except InputError:
@@ -108,9 +108,9 @@ def _budget() -> Iterator[Row]:
     help_texts = {
         "budget": "Sum of all batches, in samples.",
         "min_batch": "Smallest batch of the oracle and the plan.",
-        "max_batch": "Largest batch, if there is one.",
+        "max_batch": "Largest batch; empty for no limit.",
         "multiple_of": "Every batch is a multiple of this: ranks times micro-batch.",
-        "stages": "Constant stages of the plan, at most.",
+        "stages": "Maximum number of stages of the plan.",
     }
     for name in ("budget", *LIMITS):
         default = control(name).default

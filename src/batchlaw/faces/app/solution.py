@@ -1,4 +1,4 @@
-"""A setting as a case with its schedules and plan; the page's requests of one move share it."""
+"""A setting solved: its case, schedules and plan, shared by the page's parallel requests."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from batchlaw.risk.result import TERMS, Risk
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """All mathematics is the package's own: this only asks for it.
+    """A setting's case, schedules and plan. No mathematics here: it calls the package.
 
     Attributes
     ----------
     setting
-        What was asked for.
+        The page's setting.
     case
-        The same as a case, with the batches of ``schedules``.
+        The setting as a case, without batches.
     schedules
         Batches by name.
     plan
-        Of the planned schedule.
+        The plan behind the planned schedule.
     """
 
     setting: PageSetting
@@ -61,21 +61,21 @@ class Solution:
 
     @property
     def summary(self) -> str:
-        """The name of what sums up a schedule's batches."""
+        """Name of the summary of a schedule's batches."""
         return "B_eff" if self.large_is_good else self.case.procedure.summary
 
     @property
     def large_is_good(self) -> bool:
-        """Whether noise falls with the summary, as it does with B_eff."""
+        """Whether a larger summary means less noise, as with B_eff."""
         return self.case.procedure.summary == OnePass.summary
 
     def effective(self, schedules: list[FloatArray]) -> FloatArray:
-        """B_eff of each, or rho_eff where data are reused."""
+        """B_eff of each schedule, or rho_eff if data are reused."""
         (summaries,) = self.case.with_batches(schedules).summaries().values()
         return np.atleast_1d(summaries)
 
     def scores(self, effective: FloatArray, oracle: float) -> FloatArray:
-        """The oracle's noise over each schedule's: 1 is as good as it."""
+        """The oracle's noise over each schedule's: 1 is as good as the oracle."""
         if self.large_is_good:
             return effective / oracle
         # Batches of the whole dataset leave no noise at all.
@@ -83,7 +83,7 @@ class Solution:
         return np.where(effective > 0.0, oracle / safe, 1.0)
 
     def risk(self, schedules: list[FloatArray]) -> Risk:
-        """Without Monte Carlo where there is such a way; refused where it is past all numbers."""
+        """Without Monte Carlo if the procedure allows it; refused if it overflows."""
         risk = self.case.with_batches(schedules).solve()
         if not np.isfinite(risk.total).all():
             raise Unstable(
@@ -92,14 +92,14 @@ class Solution:
         return risk
 
     def ratio(self, risk: Risk, row: int, other: int) -> tuple[float, float | None]:
-        """Noise of one schedule over another's, 1 where neither has any; and its error."""
+        """Noise of one schedule over another's (1 if the other has none), and its error."""
         if row == other or not np.asarray(getattr(risk, self.noise))[other] > 0.0:
             return 1.0, None
         ratio, error = risk.ratio(self.noise, row, other)
         return ratio, error if risk.leave_one_out else None
 
     def parts(self, risk: Risk, row: int) -> Parts:
-        """Of one schedule; parts that batches do not change are the same for all."""
+        """Parts of one schedule's risk; parts that batches do not change are equal for all."""
 
         def of(name: str) -> float:
             return _entry(getattr(risk, name), row)
@@ -131,7 +131,7 @@ def _entry(values: float | FloatArray, row: int) -> float:
 
 
 def case_of(setting: PageSetting) -> Case:
-    """The case that a setting asks for, without batches."""
+    """The case of a setting, without batches."""
     words = setting.words()
     procedure, rule = setting.procedure_and_rule()
     return Case(_problem(setting, words), rates_by_words(words), procedure=procedure, rule=rule)
@@ -144,33 +144,33 @@ def _problem(setting: PageSetting, words: Words) -> Problem:
     return Problem.from_spectrum(file.eigenvalue, file.energy, setting.sigma**2, file.multiplicity)
 
 
-def staged_plan(at: PageSetting, case: Case, batch_factor: int | None = None) -> Plan:
-    """The planned schedule, as every export takes it."""
+def staged_plan(setting: PageSetting, case: Case, batch_factor: int | None = None) -> Plan:
+    """The plan, as every export takes it."""
     procedure = case.procedure
     return make_plan(
         case.gamma,
-        at.budget,
+        setting.budget,
         spectrum=case.problem,
         rule=case.rule,
-        stages=at.limits.stages,
-        min_batch=at.limits.min_batch,
-        max_batch=at.limits.max_batch,
-        multiple_of=at.limits.multiple_of,
+        stages=setting.limits.stages,
+        min_batch=setting.limits.min_batch,
+        max_batch=setting.limits.max_batch,
+        multiple_of=setting.limits.multiple_of,
         batch_factor=batch_factor,
         procedure=procedure.name,
         dataset_size=getattr(procedure, "samples", None),
         replacement=getattr(procedure, "replacement", False),
-        inputs={"explorer": at.model_dump(mode="json")},
-        seed=problem_seed(at.words()),
+        inputs={"explorer": setting.model_dump(mode="json")},
+        seed=problem_seed(setting.words()),
     )
 
 
-def best_whole(at: PageSetting, case: Case, influence: FloatArray) -> FloatArray:
+def best_whole(setting: PageSetting, case: Case, influence: FloatArray) -> FloatArray:
     """The best whole batches under the limits for an influence."""
-    limits = at.limits.capped(case.procedure.max_batch)
+    limits = setting.limits.capped(case.procedure.max_batch)
     batches = allocate(
         influence,
-        at.whole_budget,
+        setting.whole_budget,
         min_batch=limits.min_batch,
         max_batch=limits.max_batch,
         multiple_of=limits.multiple_of,
@@ -178,38 +178,38 @@ def best_whole(at: PageSetting, case: Case, influence: FloatArray) -> FloatArray
     return np.asarray(batches, np.float64)
 
 
-def _constant(at: PageSetting, case: Case) -> FloatArray:
-    """Of the same sum, and not rounded unless it is to be simulated."""
+def _constant(setting: PageSetting, case: Case) -> FloatArray:
+    """The constant batch of the same sum; rounded only if it must be simulated."""
     if case.procedure.solvable:
-        return np.full(at.steps, at.whole_budget / at.steps)
-    return best_whole(at, case, np.ones(at.steps))
+        return np.full(setting.steps, setting.whole_budget / setting.steps)
+    return best_whole(setting, case, np.ones(setting.steps))
 
 
-class Recent:
-    """The last settings, each solved once although several requests ask for it together."""
+class SolutionCache:
+    """Solutions of the last settings, each solved once even if requested concurrently."""
 
-    def __init__(self, kept: int = 8) -> None:
-        self._kept = kept
-        self._places: OrderedDict[str, _Place] = OrderedDict()
+    def __init__(self, size: int = 8) -> None:
+        self._size = size
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
     def solution(self, setting: PageSetting) -> Solution:
         key = setting.model_dump_json()
         with self._lock:
-            place = self._places.setdefault(key, _Place())
-            self._places.move_to_end(key)
-            if len(self._places) > self._kept:
-                self._places.popitem(last=False)
-        with place.lock:
-            if place.solution is None:
-                place.solution = Solution.of(setting)
-            return place.solution
+            entry = self._entries.setdefault(key, _Entry())
+            self._entries.move_to_end(key)
+            if len(self._entries) > self._size:
+                self._entries.popitem(last=False)
+        with entry.lock:
+            if entry.solution is None:
+                entry.solution = Solution.of(setting)
+            return entry.solution
 
 
 @dataclass
-class _Place:
+class _Entry:
     lock: threading.Lock = field(default_factory=threading.Lock)
     solution: Solution | None = None
 
 
-solve = Recent().solution
+solve = SolutionCache().solution

@@ -1,4 +1,4 @@
-"""From a setting to what the page shows of it: the view, the run, and a drawn schedule."""
+"""What the page shows of a setting: the view, the risk along the run, and a drawn schedule."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from batchlaw.faces.app.replies import Along, Curves, Drawn, Path, Schedule, Sta
 from batchlaw.faces.app.solution import Solution, best_whole, solve
 from batchlaw.risk.result import Risk
 
-# Points of a curve, and of the risk along a run.
-POINTS, ALONG = 800, 200
-# The row of the constant schedule.
+# Points per curve, and per curve of the risk along a run.
+POINTS, ALONG_POINTS = 800, 200
+# Row of the constant schedule.
 CONSTANT = 2
-# Shares by which what the summary says may differ from the risk before the page says so.
-FIRST_ORDER = 0.1
-# Standard errors past which a difference between simulated numbers is no chance.
-CLEARLY = 3.0
-# What the library refuses to give along the run is refused under this name.
+# The page adds a note if the score and the risk differ by more than this, relatively,
+SCORE_TOLERANCE = 0.1
+# and, for a simulated risk, by more than this many standard errors.
+SIGNIFICANT_ERRORS = 3.0
+# Field of the library's refusal of a risk along the run.
 TRAJECTORY = "trajectory"
 
 
 def view(setting: PageSetting) -> View:
-    """Everything but the run and the collapse: rates, influence, schedules, risks."""
+    """Rates, influence, schedules and risks: all but the risk along the run and the collapse."""
     solution = solve(setting)
     case, sizes = solution.case, list(solution.schedules.values())
     risk = solution.risk(sizes)
@@ -38,17 +38,17 @@ def view(setting: PageSetting) -> View:
     share = case.influence / case.influence.max()
     return View(
         steps=[t + 1 for t in shown],
-        rate=_at(case.gamma, shown),
-        kappa=_at(case.influence, shown),
-        share=_at(share, shown),
-        root=_at(np.sqrt(share), shown),
+        rate=_values_at(case.gamma, shown),
+        kappa=_values_at(case.influence, shown),
+        share=_values_at(share, shown),
+        root=_values_at(np.sqrt(share), shown),
         summary=solution.summary,
         noise=solution.noise,
         schedules=[
             Schedule(
                 name=name,
                 **_scored(solution, risk, row, CONSTANT),
-                batches=_at(batches, shown),
+                batches=_values_at(batches, shown),
                 samples=float(batches.sum()),
                 effective=float(effective[row]),
                 score=float(scores[row]),
@@ -66,7 +66,7 @@ def view(setting: PageSetting) -> View:
 
 
 def _scored(solution: Solution, risk: Risk, row: int, constant: int) -> dict[str, Any]:
-    """What a risk says of one of its schedules, against the constant one."""
+    """The risk of one schedule, and its noise relative to the constant one."""
     ratio, error = solution.ratio(risk, row, constant)
     return {
         "against_constant": ratio,
@@ -76,21 +76,22 @@ def _scored(solution: Solution, risk: Risk, row: int, constant: int) -> dict[str
 
 
 def _notes(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
-    """What a reader should know before using the numbers; that the mean field errs is shown."""
+    """Caveats of the numbers; without the mean field's error, which the page shows elsewhere."""
     names = list(solution.schedules)
     notes = [note.naming(names) for note in risk.notes if note.kind != "approximation"]
-    return [*notes, *_misled(solution, risk, scores)]
+    return [*notes, *_score_note(solution, risk, scores)]
 
 
-def _misled(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
-    """A sentence where the summaries, which are right to first order, are far from the risks."""
+def _score_note(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
+    """A note if the scores, which are right to first order, disagree with the risks."""
     rows = [row for row in range(len(solution.schedules)) if row != CONSTANT]
     by_risk = {row: solution.ratio(risk, row, CONSTANT) for row in rows}
     by_score = {row: float(scores[CONSTANT] / scores[row]) for row in rows}
     worst = max(rows, key=lambda row: abs(math.log(max(by_risk[row][0], 1e-12) / by_score[row])))
     ratio, error = by_risk[worst]
-    apart = abs(ratio - by_score[worst])
-    if apart <= FIRST_ORDER * by_score[worst] or apart <= CLEARLY * (error or 0.0):
+    difference = abs(ratio - by_score[worst])
+    tolerance = max(SCORE_TOLERANCE * by_score[worst], SIGNIFICANT_ERRORS * (error or 0.0))
+    if difference <= tolerance:
         return []
     return [
         f"the score is off here: by it the {list(solution.schedules)[worst]} schedule leaves "
@@ -99,9 +100,9 @@ def _misled(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
 
 
 def along(setting: PageSetting) -> Along:
-    """The risk after the updates so far, of each schedule."""
+    """The risk of each schedule along the run."""
     solution = solve(setting)
-    steps = _evenly(setting.steps + 1, ALONG)
+    steps = _evenly(setting.steps + 1, ALONG_POINTS)
     procedure = solution.case.procedure
     if not procedure.traceable:
         reason = (
@@ -124,9 +125,9 @@ def along(setting: PageSetting) -> Along:
 
 
 def _along(solution: Solution, sizes: list[FloatArray]) -> list[Curves]:
-    """Total and noise of each schedule after so many updates."""
+    """Total risk and noise of each schedule at the updates shown."""
     path = solution.case.with_batches(sizes).risk(trajectory=True)
-    shown = _evenly(solution.setting.steps + 1, ALONG)
+    shown = _evenly(solution.setting.steps + 1, ALONG_POINTS)
     total, noise = (
         np.asarray(getattr(path, part))[:, shown].tolist() for part in ("total", solution.noise)
     )
@@ -134,14 +135,14 @@ def _along(solution: Solution, sizes: list[FloatArray]) -> list[Curves]:
 
 
 def score(setting: PageSetting, heights: FloatArray) -> Drawn:
-    """A drawn schedule against the oracle: heights at evenly spaced steps."""
+    """Score a drawn schedule, given as heights at evenly spaced steps."""
     solution = solve(setting)
     batches = stretched(solution, heights)
     effective = solution.effective([batches, solution.schedules["oracle"]])
     risk = solution.risk([batches, solution.schedules["constant"]])
     return Drawn(
         **_scored(solution, risk, 0, 1),
-        batches=_at(batches, _evenly(setting.steps, POINTS)),
+        batches=_values_at(batches, _evenly(setting.steps, POINTS)),
         samples=float(batches.sum()),
         effective=float(effective[0]),
         score=float(solution.scores(effective, float(effective[1]))[0]),
@@ -159,23 +160,23 @@ def _drawn_path(solution: Solution, batches: FloatArray) -> Curves | None:
 
 
 def stretched(solution: Solution, heights: FloatArray) -> FloatArray:
-    """Whole batches under the limits that come closest to the drawing, and spend the budget.
+    """Whole batches that follow the drawing, obey the limits and spend the budget.
 
-    Batches follow the square root of the influence that ``allocate`` is given: here the drawing.
+    ``allocate`` follows the square root of its influence, so it gets the drawing squared.
     """
-    at = np.linspace(0.0, 1.0, solution.setting.steps)
-    shape = np.interp(at, np.linspace(0.0, 1.0, heights.size), heights / heights.max())
+    positions = np.linspace(0.0, 1.0, solution.setting.steps)
+    shape = np.interp(positions, np.linspace(0.0, 1.0, heights.size), heights / heights.max())
     return best_whole(solution.setting, solution.case, shape**2)
 
 
 def _evenly(steps: int, most: int) -> list[int]:
-    """At most so many steps, 0-based, both ends among them: what a picture can show."""
+    """At most ``most`` evenly spaced 0-based steps, including both ends."""
     if steps <= most:
         return list(range(steps))
     return [math.floor(k * (steps - 1) / (most - 1)) for k in range(most)]
 
 
-def _at(values: NDArray[Any], shown: list[int]) -> list[float]:
+def _values_at(values: NDArray[Any], shown: list[int]) -> list[float]:
     numbers: list[float] = values[shown].tolist()
     return numbers
 

@@ -1,8 +1,8 @@
-// Requests, of which only the newest of a kind may answer.
+// Requests to the server; a newer request to the same path cancels the older one.
 
 const latest = new Map();
 
-// What the server will not do: a sentence, the field at fault, and the sentence without it.
+// The server's refusal: a sentence, the field at fault, and the sentence without the field.
 export class Refused extends Error {
   constructor(detail, field = null, reason = null) {
     super(detail);
@@ -27,7 +27,7 @@ function post(path, body, signal) {
   });
 }
 
-// Gives null where a newer request of the same kind was made in the meantime.
+// Returns null if a newer request to the same path was made in the meantime.
 export async function ask(path, body) {
   latest.get(path)?.abort();
   const mine = new AbortController();
@@ -42,13 +42,13 @@ export async function ask(path, body) {
   }
 }
 
-// Nothing that was asked before may answer any more.
+// Cancels all requests.
 export function forget() {
-  for (const each of latest.values()) each.abort();
+  for (const controller of latest.values()) controller.abort();
   latest.clear();
 }
 
-// Gives what there is to say of the file, mostly nothing.
+// Saves the file and returns the server's warning, usually empty.
 export async function download(body) {
   const response = await reply(await post("/api/plan", body));
   const name = /filename="([^"]+)"/.exec(response.headers.get("Content-Disposition"))?.[1] ?? "plan";

@@ -1,4 +1,4 @@
-// Pictures: lines, bars and the collapse. Colours come from the style sheet, in light and dark.
+// Line charts, risk bars and the collapse. Colours come from the style sheet, light or dark.
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const DASH = { oracle: [], planned: [], constant: [7, 4], drawn: [2, 3] };
@@ -16,7 +16,7 @@ export const short = (value) => {
 // A standard error, to two digits.
 export const spread = (error) => `± ${short(Number(error.toPrecision(2)))}`;
 
-// A key shows its line as it is drawn, so that no colour is needed to tell them apart.
+// Legend keys show width and dash, so that lines can be told apart without colour.
 const LEGEND = {
   markers: {
     width: (u, k) => u.series[k].width, fill: "transparent",
@@ -32,7 +32,7 @@ function axes(names) {
   return names.map((axis) => ({ ...line, size: axis.side === undefined ? 44 : 66, values: ticks, ...axis }));
 }
 
-// A chart that is made anew when its series change, and only fed otherwise.
+// A chart that is rebuilt when its series change, and otherwise only gets new data.
 export class Chart {
   constructor(place) {
     this.place = place;
@@ -64,7 +64,7 @@ const line = (label, name, more = {}) => ({
 export function influence(chart, view) {
   chart.draw({
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.05 * high] }, share: { range: [0, 1.05] } },
-    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "κ and √κ, of their largest", scale: "share", side: 1, grid: { show: false } }],
+    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "κ and √κ, relative to their maximum", scale: "share", side: 1, grid: { show: false } }],
     series: [
       { ...FIRST }, line("learning rate", "constant"),
       line("influence κ", "oracle", { scale: "share", dash: [2, 3], width: 2 }), line("√κ", "planned", { scale: "share" }),
@@ -166,7 +166,7 @@ const svg = (tag, attributes, text) => {
   return node;
 };
 
-// A colour and a pattern for each part, so that no colour is needed to tell them apart.
+// Each part has a pattern too, so that parts can be told apart without colour.
 const STROKES = { approximation: "", bias: "M0 6L6 0", variance: "M3 0V6", fluctuation: "M0 0L6 6M0 6L6 0", cross: "M0 3H6" };
 
 function fills(names) {
@@ -185,13 +185,13 @@ const measured = ({ risk }, part) => {
   return error === undefined ? short(risk[part]) : `${short(risk[part])} ${spread(error)}`;
 };
 
-// One bar per schedule for the risk beyond the labels' noise, in its parts; and the noise alone, magnified.
+// One bar per schedule: the risk beyond the label noise, part by part; then the noise alone, magnified.
 export function bars(place, rows, noise) {
   const width = 460, left = 78, height = 22, gap = 12;
   const names = PARTS.filter((part) => rows[0].risk[part] !== null);
   const right = rows.some((row) => row.risk.standard_error) ? 130 : 80;
   const block = (title, whole, parts, top) => {
-    // A part below zero takes back from the end of the bar, which may go further than the whole.
+    // A negative part is drawn back from the end of the bar, so a bar may be longer than its total.
     const reach = (row) => parts.reduce((sum, part) => sum + Math.max(0, row.risk[part]), 0);
     const scale = (width - left - right) / Math.max(...rows.map(reach), Number.MIN_VALUE);
     picture.append(svg("text", { x: 0, y: top + 12 }, title));
@@ -213,7 +213,7 @@ export function bars(place, rows, noise) {
   const total = 2 * (34 + rows.length * (height + gap));
   const picture = svg("svg", { viewBox: `0 0 ${width} ${total}`, role: "img", "aria-label": "risk of the schedules in its parts" });
   picture.append(fills(names));
-  const next = block("risk beyond the noise of the labels", "reducible", names, 0);
+  const next = block("risk beyond the label noise", "reducible", names, 0);
   block(`${noise} alone`, noise, [noise], next + 8);
   const keys = document.createElement("p");
   for (const part of names) {

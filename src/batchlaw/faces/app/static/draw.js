@@ -1,7 +1,7 @@
 // Drawing a schedule: with the mouse or a finger, or with the arrow keys.
 
 const KNOTS = 33;
-// What the address keeps of a height, so that a link draws the same.
+// The precision of heights in the address: a link reproduces the drawing exactly.
 const digits = (height) => Number(height.toPrecision(4));
 
 export class Drawing {
@@ -20,7 +20,7 @@ export class Drawing {
     place.addEventListener("keydown", (event) => this.key(event));
   }
 
-  // The knots begin on the constant schedule; without a view there is none.
+  // Knots start at the constant schedule; false if there is no view yet.
   begin() {
     const height = this.heights ? null : this.start();
     if (height) this.heights = new Array(KNOTS).fill(digits(height));
@@ -33,12 +33,12 @@ export class Drawing {
     const box = over.getBoundingClientRect();
     const x = (event.clientX - box.left) / box.width;
     const y = (event.clientY - box.top) / box.height;
-    // A line that is begun inside may go past the edges, and is kept at them.
+    // A line that started inside is clamped at the edges.
     if (this.last) return { x: Math.min(1, Math.max(0, x)), y };
     return x >= -0.02 && x <= 1.02 && y >= 0 && y <= 1 ? { x: Math.min(1, Math.max(0, x)), y } : null;
   }
 
-  // A finger draws once it has moved sideways: up and down it scrolls the page.
+  // A finger starts drawing when it moves sideways: vertical moves scroll the page.
   down(event) {
     if (event.button !== 0 || !this.inside(event)) return;
     this.last = null;

@@ -1,4 +1,4 @@
-// The page: a change of the setting asks the server and shows what it says.
+// The page: each change of the setting queries the server and shows the reply.
 
 import { ask, download, forget, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
 import { along, bars, batches, Chart, collapse, influence, short, spread } from "./charts.js";
@@ -7,11 +7,11 @@ import { fieldsOf, State } from "./state.js";
 
 const $ = (id) => document.getElementById(id);
 const charts = Object.fromEntries(["influence", "batches", "along", "collapse"].map((name) => [name, new Chart($(`${name}-chart`))]));
-// ``complaint`` is what was refused last: a score's goes with the drawing.
+// ``complaint`` is the kind of request refused last; a score's is cleared with the drawing.
 const page = { complaint: "", setting: null, view: null, along: null, drawn: null, collapse: null, measured: null, check: null };
 let state;
 let drawing;
-// What trainers need to know beside the plan: fields of a download.
+// What trainers need besides the plan: fields of a download.
 let layout = {};
 let waiting = null;
 let scoring = null;
@@ -19,7 +19,7 @@ let asked = 0;
 
 const same = (one, other) => JSON.stringify(one) === JSON.stringify(other);
 
-// Busy from a change until all that it asks for is shown.
+// Busy from a change until all its results are shown.
 function mark() { $("results").setAttribute("aria-busy", String(asked > 0 || waiting !== null || scoring !== null)); }
 
 async function during(work) {
@@ -30,7 +30,7 @@ async function during(work) {
 
 function say(text) { $("status").textContent = text; }
 
-// The server names fields as its description does, which has labels for them too.
+// The server names a field by its schema name; show its label instead.
 function reason(error) {
   if (!(error instanceof Refused)) return `${error.message}: is the server running?`;
   const field = state?.fields[error.field] ?? layout[error.field];
@@ -69,7 +69,7 @@ function table(id, header, rows) {
   $(id).tBodies[0].replaceChildren(...rows.map((cells) => line(cells, "td")));
 }
 
-// A simulated number has its standard error in a line below it.
+// A simulated number has its standard error on the line below.
 const uncertain = (text, error) => (error === undefined || error === null ? text : `${text}\n${spread(error)}`);
 
 function rows() {
@@ -77,7 +77,7 @@ function rows() {
   return page.drawn ? [...schedules, { name: "drawn", ...page.drawn }] : schedules;
 }
 
-// A picture, or why there is none.
+// Shows a picture, or why there is none.
 function explain(name, reason) {
   $(`${name}-reason`).hidden = !reason;
   $(`${name}-reason`).textContent = reason && `Left out: ${reason}.`;
@@ -135,17 +135,17 @@ async function compute() {
   $("check-said").textContent = page.check ? "stopped: the setting has changed" : "";
   stop();
   page.measured = null;
-  // All at once; what is slower than the view is shown after it. A reason that all have is said once.
+  // In parallel; slower replies are shown after the view. A refusal common to all is shown once.
   const first = ask("/api/view", setting);
   const slower = [ask("/api/along", setting), ask("/api/collapse", setting)];
-  for (const each of slower) each.catch(() => {});
+  for (const request of slower) request.catch(() => {});
   try {
     const view = await first;
     if (!view) return;
     page.view = view;
     page.setting = setting;
     forgive(page.complaint);
-    // The last drawing stays until its new score is there, if it has as many steps.
+    // The last drawing stays until its new score arrives, if it has the same number of steps.
     if (!state.heights || page.drawn?.batches.length !== view.steps.length) page.drawn = null;
     show();
     say(`${Math.round(performance.now() - start)} ms`);
@@ -160,7 +160,7 @@ async function compute() {
   } catch (error) { complain(error); }
 }
 
-// A score for another setting than the one shown is left out: its view will ask again.
+// Drop a score for a setting other than the one shown: the new view requests it again.
 async function score() {
   const setting = state.request();
   if (!same(setting, page.setting)) return;
@@ -182,7 +182,7 @@ function unasked() {
 
 function changed() {
   say("computing");
-  // Not put off by further changes: a slider that keeps moving shows its way.
+  // Not postponed by further changes: a moving slider updates the page as it moves.
   waiting ??= setTimeout(() => { waiting = null; during(compute()); }, 8);
   mark();
   drawing.heights = state.heights;
@@ -205,7 +205,7 @@ function drew() {
   showAlong();
 }
 
-// A setting that can't be asked: what was asked before it must not come after it.
+// A setting that can't be requested: replies to earlier requests must not overwrite the refusal.
 function refuse(text) {
   clearTimeout(waiting);
   waiting = null;

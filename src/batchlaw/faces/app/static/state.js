@@ -1,11 +1,11 @@
-// The setting: its controls, made from the server's own description, and its place in the address.
+// The setting: its controls, built from the server's schema, and its copy in the address.
 
-// Places of a slider whose steps are factors.
-const PLACES = 300;
+// Positions of a logarithmic slider.
+const SLIDER_POSITIONS = 300;
 const FILE = "CSV file: eigenvalue, energy, multiplicity if any";
 const numberOf = (text) => (text?.trim() ? Number(text) : NaN);
 
-// A field of a model as the page needs it: what it takes, and how it is shown.
+// What a field of a model accepts, and how the page shows it.
 function described(field) {
   const page = field["x-page"] ?? {};
   const part = field.anyOf?.find((each) => each.type !== "null") ?? field;
@@ -18,22 +18,22 @@ function described(field) {
   };
 }
 
-// Those that the page has a control for, in the order of their groups.
+// Fields that have a control on the page, in the order of the schema.
 export function fieldsOf(schema) {
   const known = Object.entries(schema.properties).filter(([, field]) => field["x-page"]);
   return Object.fromEntries(known.map(([name, field]) => [name, described(field)]));
 }
 
 export class State {
-  // Beside the setting the address keeps the values of some further inputs.
+  // The address also keeps the values of the inputs ``kept``.
   constructor(schemas, form, kept, changed, refused) {
     this.fields = fieldsOf(schemas.PageSetting);
     this.schemas = schemas;
     this.form = form;
     this.kept = kept;
-    for (const each of kept) {
-      each.dataset.usual = each.value;
-      each.addEventListener("change", () => this.writeAddress());
+    for (const input of kept) {
+      input.dataset.usual = input.value;
+      input.addEventListener("change", () => this.writeAddress());
     }
     this.changed = changed;
     this.refused = refused;
@@ -80,7 +80,7 @@ export class State {
     row.append(label, input);
     this.inputs[name] = { row, input };
     input.addEventListener(field.kind === "number" ? "input" : "change", () => this.fromInput(name));
-    // A box that was left empty shows again what is in force.
+    // An input left empty shows the current value again.
     if (field.kind === "number") input.addEventListener("blur", () => this.show());
     if (field.slider) row.append(this.slider(name));
     return row;
@@ -97,10 +97,10 @@ export class State {
     const range = document.createElement("input");
     const { part, label, slider: [low, high, step] } = this.fields[name];
     const factors = step === "log";
-    Object.assign(range, { type: "range", min: factors ? 0 : low, max: factors ? PLACES : high, step: factors ? 1 : step });
+    Object.assign(range, { type: "range", min: factors ? 0 : low, max: factors ? SLIDER_POSITIONS : high, step: factors ? 1 : step });
     range.setAttribute("aria-label", `${label}, slider`);
     range.addEventListener("input", () => {
-      const value = factors ? low * (high / low) ** (range.value / PLACES) : Number(range.value);
+      const value = factors ? low * (high / low) ** (range.value / SLIDER_POSITIONS) : Number(range.value);
       this.set(name, part.type === "integer" ? Math.round(value) : Number(value.toPrecision(3)), range);
     });
     this.inputs[name].range = range;
@@ -124,7 +124,7 @@ export class State {
     const [file] = input.files;
     if (!file) return;
     const text = await file.text();
-    // Emptied, so that the same file can be chosen again after it was mended; the label says which.
+    // Cleared, so that the same file can be chosen again after a fix; the label names it.
     input.value = "";
     const [head, ...lines] = text.replaceAll('"', "").split(/\r?\n/).filter((line) => line.trim());
     if (!head) { this.refused(`${file.name} is empty`); return; }
@@ -137,7 +137,7 @@ export class State {
     }
     const most = this.schemas[this.fields[field].part.$ref.split("/").at(-1)].properties.eigenvalue.maxItems;
     if (lines.length > most) {
-      this.refused(`${file.name} must have at most ${most} rows, got ${lines.length}: put small eigenvalues together, with a multiplicity`);
+      this.refused(`${file.name} must have at most ${most} rows, got ${lines.length}: merge small eigenvalues, with a multiplicity`);
       return;
     }
     const columns = {};
@@ -151,7 +151,7 @@ export class State {
     this.set(field, columns);
   }
 
-  // What is being typed or moved is left as it is.
+  // The input being typed in or moved is left alone.
   set(name, value, moving = null) {
     this.values[name] = value;
     this.show(moving);
@@ -160,7 +160,7 @@ export class State {
     this.changed();
   }
 
-  // Whether a field has a use beside the values of the others.
+  // Whether a field has any effect given the others.
   shown(name) {
     const { shown_with: shown = {}, hidden_with: hidden = {} } = this.fields[name];
     return Object.entries(shown).every(([other, values]) => values.includes(this.values[other]))
@@ -179,18 +179,18 @@ export class State {
       else if (input !== moving) input.value = value ?? "";
       if (range) {
         const [low, high, step] = slider;
-        if (range !== moving) range.value = String(step === "log" ? (PLACES * Math.log(value / low)) / Math.log(high / low) : value);
+        if (range !== moving) range.value = String(step === "log" ? (SLIDER_POSITIONS * Math.log(value / low)) / Math.log(high / low) : value);
         range.setAttribute("aria-valuetext", String(value));
       }
     }
   }
 
-  // The field that a refusal is about, and none where it is about another.
+  // Marks the field that a refusal is about, if it is on the page.
   mark(name) {
     for (const [each, { input }] of Object.entries(this.inputs)) input.setAttribute("aria-invalid", String(each === name));
   }
 
-  // What has a use, in a copy: the values may change while the server works.
+  // The fields in use, copied: values may change while the server works.
   request() {
     return Object.fromEntries(Object.entries(this.values).filter(([name]) => this.shown(name)));
   }
@@ -215,7 +215,7 @@ export class State {
     }
     for (const kept of this.kept) {
       kept.value = parts.get(kept.id) ?? kept.dataset.usual;
-      if (!kept.value) kept.value = kept.dataset.usual;  // a link that names what is not there
+      if (!kept.value) kept.value = kept.dataset.usual;  // a link with an unknown choice
     }
     const heights = (parts.get("draw") ?? "").split(" ").map(Number).filter((h) => h > 0);
     this.heights = heights.length > 1 ? heights : null;
