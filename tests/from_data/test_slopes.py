@@ -26,10 +26,10 @@ def test_a_power_has_its_exponent_whatever_the_units(exponent, scale, stretch):
 
 def test_local_slope_is_weighted_least_squares():
     y = np.exp(np.random.default_rng(0).normal(size=X.size))
-    at, width = math.log(3e3), 4.0
-    weight = np.maximum(1.0 - ((np.log(X) - at) / 2.0) ** 2, 0.0)
+    centre, width = math.log(3e3), 4.0
+    weight = np.maximum(1.0 - ((np.log(X) - centre) / 2.0) ** 2, 0.0)
     expected = np.polyfit(np.log(X), np.log(y), 1, w=np.sqrt(weight))[0]
-    assert float(local_slope(X, y, at, width)) == pytest.approx(expected, rel=1e-10)
+    assert float(local_slope(X, y, centre, width)) == pytest.approx(expected, rel=1e-10)
 
 
 def test_a_slope_that_still_moves_is_not_settled_and_its_interval_reaches_the_limit():

@@ -1,4 +1,4 @@
-"""Spectrum and influence from data: what a pilot sample or a model says about a run.
+"""Spectrum and influence estimated from data: a pilot sample of features, or a model.
 
 Public as ``bl.estimate``.
 """

@@ -1,4 +1,4 @@
-"""The empirical kernels of appendix I.3 for features as they come, in any basis."""
+"""The empirical kernels of appendix I.3 for features in any basis."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
-from batchlaw.from_data.estimated_spectrum import RANK, check_features
+from batchlaw.from_data.estimated_spectrum import RANK_TOLERANCE, check_features
 from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.kernels import EmpiricalKernels, EmpiricalSpectrum, empirical_kernels
 
@@ -17,8 +17,14 @@ def data_kernels(
 ) -> EmpiricalKernels:
     """kappa^(0), kappa^(1) and the cross-kernel of a dataset.
 
-    The cross-kernel needs Sigma. Other samples, ``held_out``, stand for it without bias;
-    without them the dataset stands for itself, and the cross-kernel equals kappa^(1).
+    The cross-kernel needs Sigma, which is estimated from ``held_out`` without bias.
+
+    Parameters
+    ----------
+    features : (n, p) array
+        The dataset, one row per sample.
+    held_out : (m, p) array, optional
+        Other samples. Without them the dataset is used, and the cross-kernel equals kappa^(1).
     """
     Z = check_features(features, allow_constant=True)
     if held_out is None:
@@ -32,8 +38,8 @@ def data_kernels(
                 f"{others.shape[1]}",
             )
     reference = EmpiricalSpectrum.of(others)
-    own = np.linalg.eigvalsh(Z.T @ Z / Z.shape[0])[-1]
-    gamma = check_stable(checks.vector("rates", rates), float(own))
-    # Directions that the others lack are all but zero: the kernels need positive eigenvalues.
-    mu = np.maximum(reference.eigenvalues, RANK**2 * reference.eigenvalues[0])
+    largest = np.linalg.eigvalsh(Z.T @ Z / Z.shape[0])[-1]
+    gamma = check_stable(checks.vector("rates", rates), float(largest))
+    # The kernels need positive eigenvalues, also in directions that ``held_out`` lacks.
+    mu = np.maximum(reference.eigenvalues, RANK_TOLERANCE**2 * reference.eigenvalues[0])
     return empirical_kernels(mu, Z @ reference.basis, gamma)

@@ -1,16 +1,16 @@
 r"""Population eigenvalues from a sample: the Marchenko-Pastur map, inverted.
 
 Sample eigenvalues spread: the large ones are too large and the small ones too small, by a
-share that does not vanish while the samples are no more than a few times the effective
-dimension. With m(z) = (1/n) sum_i 1/(nu_i - z) over the n eigenvalues of Z Z^T / n and
-w = -1/m, the population's eigenvalues satisfy to leading order, at every z off the spectrum,
+share that does not vanish until the samples are many times the effective dimension. With
+m(z) = (1/n) sum_i 1/(nu_i - z) over the n eigenvalues of Z Z^T / n and w = -1/m, the population's
+eigenvalues satisfy to leading order, at every z off the spectrum,
 
     sum_j mu_j / (w - mu_j) = n (z/w - 1),
 
 explicit in the data. Each side counts directions and fluctuates by about one of them at any
-scale, so a plain least-squares fit with nonnegative masses on a logarithmic grid of mu, at
-points z on rays from zero, uses every scale alike (after El Karoui, 2008). The trace, which
-is estimated without bias, and the number of directions are held.
+scale, so an unweighted least-squares fit with nonnegative masses on a logarithmic grid of mu,
+at points z on rays from zero, weighs all scales equally (after El Karoui, 2008). The trace,
+whose estimate has no bias, and the number of directions are constrained.
 """
 
 from __future__ import annotations
@@ -28,21 +28,31 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import Directions
 
-# Ratio of neighbouring eigenvalues that the fit may choose from.
-GRID = 1.12
-# Angles of the rays in the upper half plane, and points of a ray for each factor of 10.
-ANGLES = (0.6, 1.5, math.pi)
-POINTS = 8
-# Weight of the two sums that are held, in directions.
-HELD = 30.0
-# Sample eigenvalues below this share of the largest are rounding.
-RANK = 1e-10
+# Ratio of neighbouring eigenvalues on the grid of the fit.
+GRID_RATIO = 1.12
+# Angles of the rays in the upper half plane, and points per factor of 10 along a ray.
+RAY_ANGLES = (0.6, 1.5, math.pi)
+POINTS_PER_DECADE = 8
+# Weight of the two constraints, in directions.
+CONSTRAINT_WEIGHT = 30.0
+# Sample eigenvalues below this share of the largest are rounding errors.
+RANK_TOLERANCE = 1e-10
 
 
 def check_features(
     features: ArrayLike, *, fewest: int = 2, allow_constant: bool = False
 ) -> FloatArray:
-    """An (n, p) array of finite numbers, at least ``fewest`` rows, no constant column."""
+    """The features as an array of finite numbers, or an ``InputError`` that says what is wrong.
+
+    Parameters
+    ----------
+    features : (n, p) array
+        One row per sample.
+    fewest
+        The smallest n allowed.
+    allow_constant
+        Accept columns that do not vary.
+    """
     try:
         Z = np.asarray(features, dtype=np.float64)
     except (TypeError, ValueError):
@@ -66,8 +76,9 @@ def check_features(
     largest = float(np.abs(Z).max())
     if not largest:
         raise InputError("features", "must not all be zero")
-    # Eigenvalues are squares, and those of RANK times the largest count.
-    low, high = np.sqrt(np.finfo(float).tiny / RANK * Z.size), np.sqrt(np.finfo(float).max / Z.size)
+    # Eigenvalues are sums of squares, and matter down to RANK_TOLERANCE times the largest.
+    low = np.sqrt(np.finfo(float).tiny / RANK_TOLERANCE * Z.size)
+    high = np.sqrt(np.finfo(float).max / Z.size)
     if not low < largest < high:
         raise InputError(
             "features",
@@ -79,9 +90,9 @@ def check_features(
 
 
 def decompose(Z: FloatArray, samples: int) -> tuple[FloatArray, FloatArray]:
-    """Eigenvalues of Z^T Z / samples, decreasing, and the rows' squared coordinates there.
+    """Eigenvalues of Z^T Z / samples, decreasing, and the rows' squares in its eigenbasis.
 
-    Through the smaller of the two Gram matrices.
+    Computed from the smaller of the two Gram matrices.
     """
     if Z.shape[0] <= Z.shape[1]:
         nu, U = np.linalg.eigh(Z @ Z.T / samples)
@@ -94,43 +105,55 @@ def decompose(Z: FloatArray, samples: int) -> tuple[FloatArray, FloatArray]:
 
 
 def centred(Z: FloatArray, centre: bool) -> tuple[FloatArray, int]:
-    """The rows and how many samples they are worth: a mean that is removed costs one."""
+    """The rows and their degrees of freedom: removing the mean costs one."""
     return (Z - Z.mean(axis=0), Z.shape[0] - 1) if centre else (Z, Z.shape[0])
 
 
 def spectrum_of(rows: FloatArray, samples: int) -> FloatArray:
-    """Eigenvalues of rows^T rows / samples that are not rounding, decreasing."""
+    """Eigenvalues of rows^T rows / samples above rounding, decreasing."""
     gram = rows @ rows.T if rows.shape[0] <= rows.shape[1] else rows.T @ rows
     nu = np.asarray(np.linalg.eigvalsh(gram / samples)[::-1], dtype=np.float64)
-    kept: FloatArray = nu[nu > max(RANK * float(nu[0]), 0.0)]
+    kept: FloatArray = nu[nu > max(RANK_TOLERANCE * float(nu[0]), 0.0)]
     return kept[:samples]
 
 
 def sample_eigenvalues(
     features: ArrayLike, *, centre: bool = False, allow_constant: bool = False
 ) -> tuple[FloatArray, int]:
-    """Eigenvalues of the sample covariance that are not zero, and the number of samples."""
+    """Nonzero eigenvalues of the sample covariance, decreasing, and its degrees of freedom.
+
+    Those are n, or n - 1 with ``centre``.
+
+    Parameters
+    ----------
+    features : (n, p) array
+        One row per sample.
+    centre, allow_constant
+        As in ``estimate_spectrum``.
+    """
     Z = check_features(features, fewest=2 + centre, allow_constant=allow_constant)
-    # Scale by a power of two, which is exact, so that squares neither overflow nor vanish.
+    # Scaling by a power of two is exact; squares then neither overflow nor underflow.
     exponent = int(np.frexp(np.abs(Z).max())[1])
     rows, samples = centred(np.ldexp(Z, -exponent), centre)
     nu = spectrum_of(rows, samples)
     if not nu.size:
-        raise InputError("features", "must differ between rows where their mean is removed")
+        raise InputError("features", "must differ between rows if their mean is removed")
     return np.ldexp(nu, 2 * exponent), samples
 
 
 def population_spectrum(
     eigenvalues: ArrayLike, samples: int, dim: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Population eigenvalues (decreasing) and multiplicities behind those of a sample.
+    """Population eigenvalues (decreasing) and their multiplicities, from those of a sample.
 
     Parameters
     ----------
     eigenvalues : (r,) array
-        Of the sample covariance, positive, at most min(samples, dim) of them.
-    samples, dim
-        n rows and p columns that they came from.
+        Eigenvalues of the sample covariance, positive, at most min(samples, dim) of them.
+    samples
+        n, the rows of the sample.
+    dim
+        p, its columns.
     """
     nu = np.sort(checks.vector("eigenvalues", eigenvalues, positive=True))[::-1]
     n = checks.count("samples", samples)
@@ -138,39 +161,41 @@ def population_spectrum(
     if nu.size > min(n, p):
         raise InputError(
             "eigenvalues",
-            f"must be at most min({arg('samples')}, {arg('dim')}) = {min(n, p)}",
+            f"must number at most min({arg('samples')}, {arg('dim')}) = {min(n, p)}",
             f"{nu.size}",
         )
     top, x = float(nu[0]), nu / nu[0]
-    grid, masses = _fit(x[x > RANK], n, p)
-    mu, many = _whole_directions(grid, masses, p)
-    return top * mu, many
+    grid, masses = _fit(x[x > RANK_TOLERANCE], n, p)
+    mu, multiplicity = _whole_directions(grid, masses, p)
+    return top * mu, multiplicity
 
 
 def _fit(x: FloatArray, n: int, p: int) -> tuple[FloatArray, FloatArray]:
-    """Atoms and their masses, for sample eigenvalues with the largest at 1."""
+    """Atoms and their masses, for sample eigenvalues whose largest is 1."""
     from scipy.optimize import nnls
 
     trace = float(x.sum())
     lowest = 0.1 * min(float(x[-1]), trace / p)
-    grid = GRID ** -np.arange(math.ceil(math.log(1.0 / lowest) / math.log(GRID)) + 1.0)
+    size = math.ceil(math.log(1.0 / lowest) / math.log(GRID_RATIO)) + 1.0
+    grid = GRID_RATIO ** -np.arange(size)
     spread = math.log(3.0 / (0.3 * max(float(x[-1]), 1e-6)))
-    radii = 3.0 * np.exp(-np.arange(0.0, spread, math.log(10.0) / POINTS))
-    z = np.multiply.outer(np.exp(1j * np.array(ANGLES)), radii).ravel()
+    radii = 3.0 * np.exp(-np.arange(0.0, spread, math.log(10.0) / POINTS_PER_DECADE))
+    z = np.multiply.outer(np.exp(1j * np.array(RAY_ANGLES)), radii).ravel()
     # The other n - r eigenvalues of Z Z^T / n are zero.
     m = ((1.0 / (x - z[:, None])).sum(axis=1) - (n - x.size) / z) / n
     w = -1.0 / m
     counts = n * (z / w - 1.0)
     shares = grid / (w[:, None] - grid)
     above = z.imag > 1e-9 * np.abs(z)
-    design = np.vstack(
-        [shares.real, shares.imag[above], HELD * grid / trace, np.full(grid.size, HELD / p)]
-    )
-    # Directions that have no variance count among the p: a last column for zero.
-    empty = np.append(np.zeros(design.shape[0] - 1), HELD / p)
-    values = np.concatenate([counts.real, counts.imag[above], [HELD, HELD]])
+    trace_row = CONSTRAINT_WEIGHT * grid / trace
+    count_row = np.full(grid.size, CONSTRAINT_WEIGHT / p)
+    design = np.vstack([shares.real, shares.imag[above], trace_row, count_row])
+    # Directions without variance count among the p: a last column, for eigenvalue zero.
+    empty = np.append(np.zeros(design.shape[0] - 1), CONSTRAINT_WEIGHT / p)
+    constraints = [CONSTRAINT_WEIGHT, CONSTRAINT_WEIGHT]
+    values = np.concatenate([counts.real, counts.imag[above], constraints])
     masses = nnls(np.column_stack([design, empty]), values)[0][:-1]
-    # What the sum is held to within is closed: the trace is the sample's.
+    # The fit meets the trace only approximately; rescaling makes it the sample's.
     masses *= trace / float(masses @ grid)
     return grid[masses > 0.0], masses[masses > 0.0]
 
@@ -178,36 +203,37 @@ def _fit(x: FloatArray, n: int, p: int) -> tuple[FloatArray, FloatArray]:
 def _whole_directions(
     grid: FloatArray, masses: FloatArray, p: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Directions one by one, largest first: each takes the mean over a unit of mass.
+    """Cut the masses into directions of mass one, largest first, each at its mean eigenvalue.
 
-    A leading direction of mass one may sit on two neighbouring atoms; as two directions of
-    half the mass it would fluctuate less. Where a unit lies inside an atom it is the atom.
+    A leading direction may be split between two neighbouring atoms; left as two directions of
+    half the mass, it would fluctuate less. A unit inside one atom has that atom's eigenvalue.
     """
     mass = np.append(0.0, np.cumsum(masses))
     trace = np.append(0.0, np.cumsum(masses * grid))
-    # The number of directions is held softly; a little too much mass is shared among all.
+    # The number of directions is only nearly p; any excess mass is shared among all of them.
     unit = max(float(mass[-1]) / p, 1.0)
     total = math.ceil(float(mass[-1]) / unit - 1e-9)
     edges = np.append(unit * np.arange(float(total)), mass[-1])
     first = np.clip(np.searchsorted(mass, edges[:-1], side="right") - 1, 0, grid.size - 1)
     last = np.clip(np.searchsorted(mass, edges[1:], side="left") - 1, 0, grid.size - 1)
     mean = np.diff(np.interp(edges, mass, trace))
-    whole = (first == last) & (np.diff(edges) > unit - 1e-9)
-    mu = np.where(whole, unit * grid[first], mean)
+    within_atom = (first == last) & (np.diff(edges) > unit - 1e-9)
+    mu = np.where(within_atom, unit * grid[first], mean)
     starts = np.flatnonzero(np.append(True, mu[1:] != mu[:-1]))
     return mu[starts], np.diff(np.append(starts, mu.size)).astype(np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class EstimatedSpectrum:
-    """What a sample says about the population's covariance.
+    """The spectrum of the population's covariance, estimated from a sample.
 
     Attributes
     ----------
     eigenvalues, multiplicity : (K,) arrays
-        The population's, corrected for the sample size: how many directions share each.
+        The population's eigenvalues, corrected for the sample size, and how many directions
+        share each.
     sample_eigenvalues : (r,) array
-        The sample's own, which spread more.
+        The sample's eigenvalues, which spread more.
     samples, dim
         n and p.
     """
@@ -220,7 +246,7 @@ class EstimatedSpectrum:
 
     @property
     def trace(self) -> float:
-        """tr(Sigma), without bias."""
+        """tr(Sigma), estimated without bias."""
         return float(self.sample_eigenvalues.sum())
 
     @property
@@ -234,27 +260,34 @@ class EstimatedSpectrum:
         return self.trace**2 / float(self.multiplicity @ self.eigenvalues**2)
 
     def each(self) -> FloatArray:
-        """The corrected eigenvalues, one entry a direction."""
+        """The corrected eigenvalues, one entry per direction."""
         return np.repeat(self.eigenvalues, self.multiplicity.astype(np.int64))
 
     def directions(self, peak: float) -> Sequence[Directions]:
-        """As a ``Spectrum``: the corrected eigenvalues, whatever the rates are."""
+        """As a ``Spectrum``: the corrected eigenvalues, for any rates."""
         return [Directions(self.eigenvalues, self.multiplicity)]
 
     def problem(self, noise_variance: float = 1.0) -> Problem:
-        """A problem with this spectrum that starts at its optimum: features know no target."""
-        nothing = np.zeros_like(self.eigenvalues)
-        return Problem.from_spectrum(self.eigenvalues, nothing, noise_variance, self.multiplicity)
+        """A problem with this spectrum and target zero, since features alone tell no target."""
+        target = np.zeros_like(self.eigenvalues)
+        return Problem.from_spectrum(self.eigenvalues, target, noise_variance, self.multiplicity)
 
 
 def estimate_spectrum(
     features: ArrayLike, *, centre: bool = False, allow_constant: bool = False
 ) -> EstimatedSpectrum:
-    """Population eigenvalues from an (n, p) array of features; n < p is allowed.
+    """Population eigenvalues, estimated from features.
 
-    SGD sees E[z z^T], so no mean is removed unless ``centre`` says that the model removes it.
+    Parameters
+    ----------
+    features : (n, p) array
+        One row per sample; n < p is allowed.
+    centre
+        Remove the mean of the rows. SGD sees E[z z^T], so only if the model removes it too.
+    allow_constant
+        Accept columns that do not vary.
     """
     nu, samples = sample_eigenvalues(features, centre=centre, allow_constant=allow_constant)
     dim = int(np.shape(features)[1])
-    mu, many = population_spectrum(nu, samples, dim)
-    return EstimatedSpectrum(mu, many, nu, samples, dim)
+    mu, multiplicity = population_spectrum(nu, samples, dim)
+    return EstimatedSpectrum(mu, multiplicity, nu, samples, dim)

@@ -23,17 +23,17 @@ SUFFIXES = (".npz", ".npy", ".csv", ".parquet")
 
 
 def read_features(path: Path, *, array: str | None = None, drop: Sequence[str] = ()) -> FloatArray:
-    """An (n, p) array of numbers, one row a sample.
+    """Read an (n, p) array of numbers, one row per sample.
 
     Parameters
     ----------
     path
-        Its suffix says what it is. A CSV file may have a header: a first row with a cell that
-        is no number, or 0, 1, 2, ... as pandas numbers columns.
+        A .npz, .npy, .csv or .parquet file. A CSV file may have a header: a first row with a
+        cell that is not a number, or 0, 1, 2, ... as pandas numbers columns.
     array
-        Name of the array in an .npz file; needed where there are several.
+        Name of the array in an .npz file; required if there are several.
     drop
-        Names of columns that are no features; for CSV files with a header, and parquet.
+        Names of columns to leave out; for CSV files with a header, and parquet files.
     """
     readers: dict[str, Callable[[], FloatArray]] = {
         ".npz": lambda: _npz(path, array),
@@ -77,7 +77,7 @@ def _numbers(path: Path, values: Any) -> FloatArray:
 
 
 def _array(path: Path, file: IO[bytes]) -> FloatArray:
-    """An array in NumPy's format; objects are not unpickled, for that may run code."""
+    """An array in NumPy's format; objects are not unpickled, since that can run code."""
     try:
         values = np.lib.format.read_array(file, allow_pickle=False)
     except ValueError:
@@ -98,8 +98,8 @@ def _npz(path: Path, name: str | None) -> FloatArray:
         if not names:
             raise _refusal(path, "must have an array", "none")
         if name is None and len(names) != 1:
-            need = f"has {len(names)} arrays, name one of {', '.join(names)}"
-            raise _refusal(path, need, field="array")
+            needed = f"has {len(names)} arrays, name one of {', '.join(names)}"
+            raise _refusal(path, needed, field="array")
         if name is not None and name not in names:
             got = ", ".join(names)
             raise _refusal(path, f"must have an array {name}", got, field="array")
@@ -108,9 +108,9 @@ def _npz(path: Path, name: str | None) -> FloatArray:
 
 
 def _csv(path: Path, drop: Sequence[str]) -> FloatArray:
-    """Rows of numbers, read in one pass without Python objects for the cells."""
+    """Rows of numbers, read by NumPy without a Python object per cell."""
     try:
-        # Spreadsheets put a byte-order mark in front.
+        # utf-8-sig: spreadsheets write a byte-order mark first.
         with path.open(newline="", encoding="utf-8-sig") as file:
             lines = csv.reader(file)
             first = next(filter(None, lines), [])
@@ -123,7 +123,7 @@ def _csv(path: Path, drop: Sequence[str]) -> FloatArray:
     skipped = lines.line_num if header else 0
     try:
         with warnings.catch_warnings():
-            # That there is no data, which is seen below.
+            # loadtxt warns if there is no data; that is refused below.
             warnings.simplefilter("ignore", UserWarning)
             table = np.loadtxt(
                 path,
@@ -146,7 +146,7 @@ def _csv(path: Path, drop: Sequence[str]) -> FloatArray:
 
 
 def _first_bad_cell(path: Path, skipped: int, used: Sequence[int] | None) -> str:
-    """What came where a number was needed, in a file that could not be read; maybe not seen."""
+    """The first cell or row that made reading fail, or "" if it cannot be found."""
     with suppress(csv.Error), path.open(newline="", encoding="utf-8-sig") as file:
         lines = csv.reader(islice(file, skipped, None))
         width = 0
@@ -163,9 +163,9 @@ def _first_bad_cell(path: Path, skipped: int, used: Sequence[int] | None) -> str
 
 
 def _header(path: Path, first: list[str]) -> list[str]:
-    """Names of the columns, or none where the first row holds numbers."""
+    """Names of the columns, or an empty list if the first row holds numbers."""
     names = [name.strip() for name in first]
-    if len(names) == 1 and any(mark in names[0] for mark in ";\t"):
+    if len(names) == 1 and any(separator in names[0] for separator in ";\t"):
         got = repr(names[0][:40])
         raise _refusal(path, "must separate cells by commas", got)
     numbered = len(names) > 2 and names == [str(k) for k in range(len(names))]
@@ -176,8 +176,8 @@ def _used(path: Path, header: list[str], drop: Sequence[str], width: int) -> lis
     missing = [name for name in drop if name not in header]
     if missing:
         got = ", ".join(header[:8]) or "no header"
-        need = f"must have a column {missing[0]} to drop"
-        raise _refusal(path, need, got, field="drop")
+        needed = f"must have a column {missing[0]} to drop"
+        raise _refusal(path, needed, got, field="drop")
     return [k for k in range(width) if header[k] not in drop]
 
 
@@ -204,13 +204,12 @@ def _parquet(path: Path, drop: Sequence[str]) -> FloatArray:
     except ArrowException:
         raise _refusal(path, "must be a parquet file, it is broken") from None
     for field in table.schema:
-        kind = field.type
-        known = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
-        if not any(is_kind(kind) for is_kind in known):
+        numeric = (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)
+        if not any(is_kind(field.type) for is_kind in numeric):
             raise _refusal(
                 path,
                 "must be a parquet file of numbers, drop other columns",
-                hint=f"{field.name} is of {kind}",
+                hint=f"{field.name} is of {field.type}",
                 field="drop",
             )
     columns = [np.asarray(column.to_numpy(), dtype=np.float64) for column in table.columns]

@@ -1,4 +1,4 @@
-"""What a schedule loses when its spectrum comes from a pilot sample."""
+"""What a schedule loses if its spectrum is estimated from a pilot sample."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ METHODS = ("corrected", "plug-in")
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """Efficiency of plug-in schedules for one number of pilot samples.
+    """Efficiency of schedules from pilots of one size.
 
     Attributes
     ----------
     samples : int
-        Pilot samples.
+        Samples per pilot.
     efficiency : (R,) array
-        min sum kappa/B over the plug-in schedule's, one a pilot; 1 is the oracle.
+        The smallest sum_t kappa_t/B_t over that of the pilot's schedule, one entry per pilot;
+        1 for the oracle.
     """
 
     samples: int
@@ -34,6 +35,7 @@ class Regret:
 
     @property
     def mean(self) -> float:
+        """Mean efficiency over pilots."""
         return float(self.efficiency.mean())
 
     @property
@@ -43,6 +45,7 @@ class Regret:
 
     @property
     def worst(self) -> float:
+        """The lowest efficiency."""
         return float(self.efficiency.min())
 
 
@@ -56,18 +59,24 @@ def plug_in_regret(
     pilots: int = 50,
     seed: int = 0,
 ) -> list[Regret]:
-    """Efficiency of schedules made from Gaussian pilots of a known spectrum.
+    """Efficiency of schedules from Gaussian pilots of a known spectrum.
 
     Parameters
     ----------
     eigenvalues : (M,) array
-        The truth, mu_j.
-    rates, budget
-        Of the run; batches are real numbers of at least 1.
+        The true mu_j.
+    rates : (T,) array
+        gamma_t of the run.
+    budget
+        Samples of the run; batches are real numbers of at least 1.
     samples
-        Numbers of pilot samples.
+        Pilot sizes, one ``Regret`` for each.
     method
-        "corrected" eigenvalues (``estimate_spectrum``), or "plug-in": the sample's own.
+        "corrected" eigenvalues (``estimate_spectrum``), or "plug-in": the sample's eigenvalues.
+    pilots
+        Pilots per size.
+    seed
+        Seed of the pilots.
     """
     mu = checks.vector("eigenvalues", eigenvalues, positive=True)
     checks.choice("method", method, METHODS)
@@ -79,12 +88,13 @@ def plug_in_regret(
     for n in samples:
         n = checks.count("samples", n, minimum=2)
         streams = np.random.SeedSequence((seed, n)).spawn(pilots)
-        found = [_plugged(mu, rates, n, method, np.random.default_rng(s)) for s in streams]
-        curve.append(Regret(n, np.array([best / _noise(kappa, k, budget) for k in found])))
+        rngs = map(np.random.default_rng, streams)
+        estimates = [_pilot_influence(mu, rates, n, method, rng) for rng in rngs]
+        curve.append(Regret(n, np.array([best / _noise(kappa, k, budget) for k in estimates])))
     return curve
 
 
-def _plugged(
+def _pilot_influence(
     mu: FloatArray, rates: ArrayLike, n: int, method: str, rng: np.random.Generator
 ) -> FloatArray:
     features = rng.standard_normal((n, mu.size)) * np.sqrt(mu)
@@ -94,5 +104,6 @@ def _plugged(
     return influence(spectrum, rates)
 
 
-def _noise(truth: FloatArray, believed: FloatArray, budget: int) -> float:
-    return float((truth / allocate(believed, budget, method="continuous")).sum())
+def _noise(kappa: FloatArray, estimate: FloatArray, budget: int) -> float:
+    """sum_t kappa_t/B_t with batches allocated by an estimate of kappa."""
+    return float((kappa / allocate(estimate, budget, method="continuous")).sum())

@@ -1,4 +1,4 @@
-"""Pictures of results. No mathematics here."""
+"""Figures of results, drawn with matplotlib; no mathematics. Public as ``bl.plots``."""
 
 from batchlaw.plots.common import save
 from batchlaw.plots.concepts import collapse_concept, horizons_concept, influence_concept

@@ -1,4 +1,4 @@
-"""Estimates from pilot samples: what their schedules lose."""
+"""What schedules lose if they are estimated from pilot samples."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ if TYPE_CHECKING:
 def regret_figure(
     curves: Mapping[str, Mapping[str, Sequence[Regret]]], targets: Mapping[int, float]
 ) -> Figure:
-    """Mean regret against pilot samples, a panel a run: solid corrected, dashed plug-in.
+    """Mean regret against pilot samples, one panel per run; corrected solid, plug-in dashed.
 
-    ``curves`` is by run, then by "spectrum|method"; ``targets`` are efficiencies to reach.
+    Parameters
+    ----------
+    curves
+        Results of ``bl.estimate.plug_in_regret`` by title of the run, then by "spectrum|method".
+    targets
+        Efficiencies to reach, by the number of pilot samples.
     """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(8.4, 4.0), layout="constrained")
@@ -29,21 +34,19 @@ def regret_figure(
             spectra = list(dict.fromkeys(name.partition("|")[0] for name in lines))
             for name, curve in lines.items():
                 spectrum, _, method = name.partition("|")
-                plain = method == "plug-in"
+                plug_in = method == "plug-in"
                 axes.errorbar(
                     [row.samples for row in curve],
                     [1.0 - row.mean for row in curve],
                     yerr=[row.error for row in curve],
                     color=CYCLE[spectra.index(spectrum)],
-                    linestyle="--" if plain else "-",
-                    linewidth=1.0 if plain else 1.6,
+                    linestyle="--" if plug_in else "-",
+                    linewidth=1.0 if plug_in else 1.6,
                     capsize=2,
-                    label=None if plain else spectrum,
+                    label=None if plug_in else spectrum,
                 )
-            at = list(targets)
-            axes.plot(
-                at, [1.0 - targets[n] for n in at], "kv", label="asked for at the paper's spectrum"
-            )
+            losses = [1.0 - efficiency for efficiency in targets.values()]
+            axes.plot(list(targets), losses, "kv", label="asked for at the paper's spectrum")
             axes.set(title=run, xlabel="pilot samples", xscale="log", yscale="log")
             ticks = [row.samples for row in next(iter(lines.values()))]
             axes.set_xticks(ticks, [f"{n}" for n in ticks])

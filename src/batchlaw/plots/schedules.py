@@ -1,4 +1,4 @@
-"""Schedules and what they cost: trajectories, plans, comparisons, constant batches."""
+"""Figures of schedules and their risks: trajectories, plans, comparisons, constant batches."""
 
 from __future__ import annotations
 
@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 
 
 def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], noise: str) -> Figure:
-    """Parts of the risk after every step: what batches do not change, and the noise they leave.
+    """Parts of the risk after every step: those that all schedules share, and the noise of each.
 
-    ``curves`` are (schedules, updates + 1); ``noise`` is the part with a colour a schedule.
+    Parameters
+    ----------
+    names
+        Schedules, one per row of the curves: families, or files.
+    curves
+        (S, T + 1) arrays by part of the risk.
+    noise
+        The part that depends on the schedule: "variance" or "fluctuation".
     """
     steps = curves["bias"].shape[1] - 1
     colors = [style[0] for style in STYLES.values()] + [INFLUENCE, ROOT]
@@ -31,12 +38,12 @@ def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], no
         axes = figure.subplots()
         axes.plot(curves["bias"][0], color=RATE, linestyle="--", label="bias (all schedules)")
         if noise == "fluctuation":
-            same = _positive(curves["variance"][0])
-            axes.plot(same, color=RATE, linestyle=":", label="variance (all schedules)")
+            variance = _positive(curves["variance"][0])
+            axes.plot(variance, color=RATE, linestyle=":", label="variance (all schedules)")
         for row, name in enumerate(names):
             color = STYLES[name][0] if name in STYLES else colors[row % len(colors)]
-            seen = _positive(curves[noise][row])
-            axes.plot(seen, color=color, label=f"{noise}, {Path(name).stem}")
+            values = _positive(curves[noise][row])
+            axes.plot(values, color=color, label=f"{noise}, {Path(name).stem}")
         axes.set(
             title="Risk along the run",
             xlabel="updates done",
@@ -49,7 +56,7 @@ def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], no
 
 
 def _positive(values: np.ndarray) -> np.ndarray:
-    """At the start there is no noise, which a logarithm can't show."""
+    """NaN for zeros, which a logarithmic axis cannot show: there is no noise at the start."""
     return np.where(values > 0.0, values, np.nan)
 
 
@@ -76,7 +83,13 @@ def plan_figure(rates: np.ndarray, batches: np.ndarray) -> Figure:
 
 
 def comparison_figure(rows: Sequence[Compared]) -> Figure:
-    """Batches along the run, and the risk above the noise floor, of schedules people use."""
+    """Batches along the run, and risk above the noise floor, of schedules in common use.
+
+    Parameters
+    ----------
+    rows
+        Results of ``bl.design.compare``.
+    """
     colors = ["#0072B2", "#000000", "#E69F00", "#CC79A7", INFLUENCE, ROOT]
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(10.0, 3.8), layout="constrained")
@@ -104,7 +117,13 @@ def comparison_figure(rows: Sequence[Compared]) -> Figure:
 
 
 def frontier_figure(choices: Sequence[RunChoice]) -> Figure:
-    """Risk against wall-clock of the choices that no other beats."""
+    """Risk against wall-clock time along the frontier.
+
+    Parameters
+    ----------
+    choices
+        Result of ``bl.design.frontier``.
+    """
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(5.5, 3.6), layout="constrained")
         axes = figure.subplots()
@@ -128,7 +147,15 @@ def frontier_figure(choices: Sequence[RunChoice]) -> Figure:
 
 
 def static_batch_figure(curves: Sequence[Curve], saturations: Sequence[Saturation]) -> Figure:
-    """Excess against a constant batch at fixed N; saturation batch beside the noise scale."""
+    """Excess risk against a constant batch at fixed N; saturation batch and noise scale against T.
+
+    Parameters
+    ----------
+    curves
+        Results of ``bl.design.excess_curve``, one per N.
+    saturations
+        Results of ``bl.design.saturation``, one per number of updates.
+    """
     colors = ["#56B4E9", "#0072B2", "#000000", INFLUENCE]
     with matplotlib.rc_context(RC):
         figure = Figure(figsize=(10.0, 3.8), layout="constrained")
