@@ -4,9 +4,9 @@
     python benchmarks/mean_field_limits.py --measure  # the averages too: some minutes
     python benchmarks/mean_field_limits.py --others   # problems unlike those of the grid
 
-The reference is the exact recursion given a dataset, averaged over label noise, run on many
-datasets. Regressing on entries of the sample covariance, whose means are known, takes off
-most of its scatter. The averages stand in mean_field_limits.csv, from which
+The reference is the exact recursion given a dataset, averaged over label noise and over many
+datasets. Regression on entries of the sample covariance, whose means are known, removes most of
+the scatter. The averages are stored in mean_field_limits.csv, from which
 tests/risk/test_mean_field.py checks the limits of docs/mean_field.md.
 """
 
@@ -21,9 +21,9 @@ from pathlib import Path
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.batches.allocation import fluctuation_factors
+from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.risk.mean_field import (
-    LARGEST_GROWTH,
+    MAX_OUTLIER_GROWTH,
     expected_risk_mean_field,
     outlier_growth,
 )
@@ -33,8 +33,8 @@ STORE = Path(__file__).with_suffix(".csv")
 SCHEDULES = ("oracle", "constant", "early", "late")
 TERMS = ("bias", "variance", *SCHEDULES)
 SETTING = ("M", "N", "gamma", "L", "a")
-# M = 64 is the paper's instance and setting.
 KINDS = (int, int, float, int, float)
+# M = 64 is the paper's instance and setting.
 GRID = (
     *itertools.product((16,), (16, 64, 128), (0.05, 0.2, 0.4), (32, 128), (1.5, 2.0)),
     (64, 512, 0.05, 512, 2.0),
@@ -42,7 +42,7 @@ GRID = (
 
 
 def setting(M, N, gamma, L, a):
-    """Problem, rates and the paper's four schedules: 4 samples an update, the paper's 8."""
+    """Problem, rates and the paper's four schedules: 4 samples per update, or the paper's 8."""
     i = np.arange(1.0, M + 1.0)
     paper = M == 64
     problem = bl.Problem.paper() if paper else bl.Problem.from_spectrum(i**-a, i ** (a - 1.5), 1.3)
@@ -55,12 +55,12 @@ def setting(M, N, gamma, L, a):
 def given_datasets(Z, problem, rates, rho):
     """Bias, variance and each schedule's fluctuation, for every dataset of Z (R, N, M).
 
-    Averaged over label noise and over the signs of u*, which no expectation depends on.
+    Averaged over label noise and over the signs of u*, which do not affect expectations.
     """
     R, N, M = Z.shape
     mu, s2 = problem.eigenvalues, problem.noise_variance
     nu, W = np.linalg.eigh(Z.transpose(0, 2, 1) @ Z / N)
-    nu = np.maximum(nu, 1e-15)  # null directions, which nothing moves
+    nu = np.maximum(nu, 1e-15)  # null directions, which never move
     Y = Z @ W
     # Symmetric matrices in packed form: entries (a, b) with a <= b.
     a, b = np.triu_indices(M)
@@ -92,7 +92,7 @@ def given_datasets(Z, problem, rates, rho):
 
 
 def controls(Z, mu, top):
-    """Functions of the features' leading directions with mean zero, and ones."""
+    """A column of ones, and functions of the leading directions whose mean is zero."""
     N = Z.shape[1]
     X = Z[:, :, :top] / np.sqrt(mu[:top])
     a, b = np.triu_indices(top)
@@ -122,7 +122,7 @@ def exact_average(problem, rates, rho, samples, datasets, *, seed, top=6, block=
 
 
 def measure():
-    """The stored averages: one line a setting, means and standard errors of all terms."""
+    """Write the stored averages: one line per setting, means and standard errors of all terms."""
     with STORE.open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow([*SETTING, *TERMS, *(f"{term}_error" for term in TERMS)])
@@ -130,7 +130,7 @@ def measure():
             problem, rates, batches = setting(*point)
             N = point[1]
             rho = fluctuation_factors(batches, rates.size, N)
-            few = {"datasets": 24, "top": 1, "block": 2}  # a dataset takes seconds
+            few = {"datasets": 24, "top": 1, "block": 2}  # seconds per dataset
             how = few if point[0] == 64 else {"datasets": 64_000 // N}
             began = time.perf_counter()
             exact, error = exact_average(problem, rates, rho, N, seed=seed, **how)
@@ -140,7 +140,7 @@ def measure():
 
 
 def approximation(solver, problem, rates, batches, samples, replacement=False):
-    """Bias, variance and fluctuations, or None where the solver refuses."""
+    """Bias, variance and fluctuations, or None if the solver refuses."""
     try:
         risk = solver(problem, rates, batches, samples, replacement=replacement)
     except ValueError:
@@ -149,35 +149,35 @@ def approximation(solver, problem, rates, batches, samples, replacement=False):
 
 
 def relative_errors(row):
-    """What both approximations are off by, in TERMS' order, and what limits them.
+    """Relative errors of both approximations in the order of TERMS, df/N and outlier growth.
 
-    The simple recursion's errors are None where it refuses.
+    The simple recursion's errors are None if it refuses.
     """
     point = tuple(kind(row[name]) for name, kind in zip(SETTING, KINDS, strict=True))
     problem, rates, batches = setting(*point)
     N = point[1]
     exact = np.array([float(row[term]) for term in TERMS])
-    found = [
+    errors = [
         None if ours is None else ours / exact - 1.0
         for solver in (expected_fluctuation_simple, expected_risk_mean_field)
         for ours in [approximation(solver, problem, rates, batches, N)]
     ]
     psi = np.prod(1.0 - np.multiply.outer(rates, problem.eigenvalues), axis=0)
     growth = outlier_growth(problem, rates, fluctuation_factors(batches, rates.size, N), N)
-    return *found, float((1.0 - psi).sum() / N), growth
+    return *errors, float((1.0 - psi).sum() / N), growth
 
 
 def table(rows):
-    """Markdown: percent errors, for the fluctuation the worst of the four schedules.
+    """Markdown table of errors in per cent; the fluctuation is the worst of four schedules.
 
-    Starred where it is the worst of fewer: outliers decide the exact average of the others.
+    A star marks the worst of fewer: outliers dominate the exact average of the others.
     """
     yield "| M | N | gamma | L | a | df/N | exact +- | (i) | (ii) | (ii) ratio | bias | variance |"
     yield "|" + " ---: |" * 12
     for row in rows:
         simple, full, share, growth = relative_errors(row)
         known = np.array([float(row[f"{term}_error"]) / float(row[term]) for term in TERMS])
-        steady = growth <= LARGEST_GROWTH
+        steady = growth <= MAX_OUTLIER_GROWTH
         ratio = (1.0 + full[2]) / (1.0 + full[3]) - 1.0
         cells = [
             *(row[name] for name in SETTING),
@@ -193,7 +193,7 @@ def table(rows):
 
 
 def others():
-    """Settings that no choice was made on: a name, a problem, N, rates and two schedules."""
+    """Settings not used to make any choice: name, problem, N, rates and two schedules."""
 
     def law(M, a, source, s2):
         i = np.arange(1.0, M + 1.0)
@@ -254,7 +254,7 @@ def percent(x):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--measure", action="store_true", help="measure the averages anew")
+    parser.add_argument("--measure", action="store_true", help="measure the averages again")
     parser.add_argument("--others", action="store_true", help="problems unlike the grid's instead")
     chosen = parser.parse_args()
     if chosen.others:

@@ -60,7 +60,7 @@ def test_samples_are_processed_in_blocks_where_their_table_is_too_large(small, m
     batches = np.full((2, RATES.size), 3)
     whole = fluctuation_given_dataset(small, RATES, batches, data)
     short = fluctuation_given_dataset(small, RATES, batches, data, truncate=3)
-    monkeypatch.setattr(given_dataset, "LARGEST_TABLE", 21 * 7)
+    monkeypatch.setattr(given_dataset, "MAX_TABLE_ENTRIES", 21 * 7)
     again = fluctuation_given_dataset(small, RATES, batches, data)
     np.testing.assert_allclose(again.fluctuation, whole.fluctuation, rtol=1e-13)
     again = fluctuation_given_dataset(small, RATES, batches, data, truncate=3)

@@ -10,7 +10,7 @@ import pytest
 import batchlaw as bl
 from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.risk.mean_field import (
-    LARGEST_GROWTH,
+    MAX_OUTLIER_GROWTH,
     _solve,
     expected_gradient_descent_risk,
     expected_risk_mean_field,
@@ -274,7 +274,7 @@ def test_the_contour_is_fine_enough_and_says_when_it_is_not(small, monkeypatch):
 def test_dropped_points_of_the_contour_are_not_felt(small, monkeypatch):
     rates, batches = bl.wsd(400, 0.8), np.full(400, 6)
     usual = expected_risk_mean_field(small, rates, batches, 30)
-    monkeypatch.setattr("batchlaw.risk.mean_field.NEGLIGIBLE", -np.inf)
+    monkeypatch.setattr("batchlaw.risk.mean_field.LOG_UNDERFLOW", -np.inf)
     whole = expected_risk_mean_field(small, rates, batches, 30)
     assert usual.fluctuation == pytest.approx(whole.fluctuation, rel=1e-12)
 
@@ -335,7 +335,7 @@ def test_the_measured_errors_keep_the_limits_of_the_document():
     for row in rows:
         simple, full, share, growth = bench["relative_errors"](row)
         known = np.array([float(row[f"{t}_error"]) / float(row[t]) for t in bench["TERMS"]])
-        steady = growth <= LARGEST_GROWTH
+        steady = growth <= MAX_OUTLIER_GROWTH
         for name, least, most, *bounds in limits:
             errors = simple if name == BOTH[0].__name__ else full
             if errors is None or int(row["N"]) < least or share > most:

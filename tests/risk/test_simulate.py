@@ -176,7 +176,7 @@ def test_one_pass_bits_do_not_depend_on_threads_or_on_the_window(small, monkeypa
 
     one, three = run(1), run(3)
     np.testing.assert_array_equal(one, three)
-    monkeypatch.setattr(simulate, "WINDOW", 6 * 5)  # five samples: batches of 7 straddle it
+    monkeypatch.setattr(simulate, "WINDOW_ENTRIES", 6 * 5)  # five samples: batches of 7 straddle it
     np.testing.assert_array_equal(run(2), one)
 
 
@@ -288,7 +288,7 @@ def test_a_batch_longer_than_the_window_is_drawn_at_once(small, monkeypatch):
         sizes.append(n)
         return small.sample(n, rng)
 
-    monkeypatch.setattr(simulate, "WINDOW", 6 * 5)
+    monkeypatch.setattr(simulate, "WINDOW_ENTRIES", 6 * 5)
     batches = np.append(np.full(15, 1), 500)
     bl.simulate_one_pass(small, RATES, batches, repetitions=3, seed=1, threads=1, draw=draw)
     assert len(sizes) <= 3 * 5

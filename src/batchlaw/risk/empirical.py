@@ -56,9 +56,10 @@ class Empirical:
 
 
 def filters(eigenvalues: FloatArray, rates: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """What GD leaves of an initial error, f = prod_t (1 - gamma_t nu), and its response (1 - f)/nu.
+    """Share of an initial error that GD leaves, f = prod_t (1 - gamma_t nu), and (1 - f)/nu.
 
-    The response runs as h <- (1 - gamma nu) h + gamma: no division, so nu = 0 needs no case.
+    The response h = (1 - f)/nu is iterated, h <- (1 - gamma nu) h + gamma, without a division,
+    so nu = 0 needs no special case.
     """
     survival, response = np.ones_like(eigenvalues), np.zeros_like(eigenvalues)
     for g in rates:
@@ -95,14 +96,14 @@ def check_features(problem: Problem, features: FloatArray) -> None:
 
 
 def check_reused(problem: Problem, dataset: Dataset) -> Dataset:
-    """A dataset in the eigenbasis of this problem."""
+    """The dataset as arrays, in the eigenbasis of this problem."""
     features, labels = check_dataset(dataset)
     check_features(problem, features)
     return features, labels
 
 
 def check_finite(parts: FloatArray, rates: FloatArray, nu: FloatArray) -> None:
-    """The rates contract Sigma's directions, not always those of a small dataset."""
+    """Refuse rates that are stable for Sigma but not for the covariance of this dataset."""
     if not np.isfinite(parts).all():
         raise Unstable(
             "rates",

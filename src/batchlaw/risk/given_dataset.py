@@ -21,11 +21,11 @@ from batchlaw.risk.runs import Dataset
 from batchlaw.risk.stability import excess_note
 from batchlaw.schedule.update_rule import check_stable
 
-# Products z_a z_b kept between steps: 1 GB of doubles; past it they are formed at each step.
-LARGEST_TABLE = 2**27
+# Products z_a z_b kept between steps: 1 GB of doubles. Larger tables are formed at each step.
+MAX_TABLE_ENTRIES = 2**27
 
-# What other schedules may err, relative to the one that a truncation is measured on.
-SAFETY = 2.0
+# Error bound of all schedules, over the error measured on the noisiest one.
+TRUNCATION_SAFETY = 2.0
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by check_finite
@@ -38,7 +38,7 @@ def fluctuation_given_dataset(
     replacement: bool = False,
     truncate: int | None = None,
 ) -> Risk:
-    r"""Exact risk of multi-pass SGD on this dataset, averaged over the batches alone.
+    r"""Exact risk of multi-pass SGD on this dataset, averaged over the batches only.
 
     E[u_t] is the GD iterate theta_t, and C_t = Cov(u_t) obeys (paper, appendices I and J),
     with r = y - Z theta_{t-1}, q = Z^T r / N, A = I - gamma Sigma_hat and
@@ -48,9 +48,9 @@ def fluctuation_given_dataset(
             Z^T diag(r_i^2 + z_i^T C z_i) Z / N - q q^T - Sigma_hat C Sigma_hat ]
         Fluc = tr(Sigma C_L).
 
-    In the eigenbasis of Sigma_hat (eigenvalues nu) C meets A and Sigma_hat entry by entry:
-    (1 - gamma nu_a)(1 - gamma nu_b) - gamma^2 rho nu_a nu_b. Only the products
-    z_a z_b couple the entries, in two matrix products a step for all schedules together.
+    In the eigenbasis of Sigma_hat (eigenvalues nu) the terms with A and Sigma_hat multiply C
+    entry by entry: (1 - gamma nu_a)(1 - gamma nu_b) - gamma^2 rho nu_a nu_b. Only the products
+    z_a z_b couple the entries, in two matrix products per step for all schedules together.
     Bias, variance and cross are those of ``gradient_descent.given_dataset``.
 
     Parameters
@@ -64,11 +64,10 @@ def fluctuation_given_dataset(
     replacement
         Whether batches are drawn with replacement.
     truncate
-        Feed back the diagonal of C and, off it, only as many entries as k directions have,
+        Number of directions k. Feed back the diagonal of C and k (k - 1)/2 entries off it,
         those with the largest nu_a nu_b; follow the others to first order in rho. The
-        schedule with the largest fluctuation is solved exactly too: twice its relative
-        error is what ``notes`` say of all, and ``uncertainty`` the same as a share of the
-        excess.
+        schedule with the largest fluctuation is also solved exactly: ``notes`` report twice
+        its relative error for all, and ``uncertainty`` the same as a share of the excess.
     """
     problem = problem.expanded()
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
@@ -88,7 +87,11 @@ def fluctuation_given_dataset(
     if k < K:
         noisiest = int(np.argmax(fluctuation))
         exact = _fluctuation(data, path, gamma, rho[noisiest : noisiest + 1], K)[0]
-        share = SAFETY * abs(fluctuation[noisiest] - exact) / max(exact, np.finfo(float).tiny)
+        share = (
+            TRUNCATION_SAFETY
+            * abs(fluctuation[noisiest] - exact)
+            / max(exact, np.finfo(float).tiny)
+        )
         risk = replace(
             risk,
             method=f"truncated to {k} of {K} directions, given the dataset",
@@ -107,7 +110,7 @@ def fluctuation_given_dataset(
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by check_finite
 def first_order_weights(problem: Problem, rates: ArrayLike, dataset: Dataset) -> FloatArray:
-    r"""Weights w_t of this dataset with Fluc ~ sum_t rho_t w_t, for every schedule at once.
+    r"""Weights w_t of this dataset with Fluc ~ sum_t rho_t w_t, for any schedule.
 
     The fluctuation to first order in rho: noise enters at step t from the GD iterate and
     is then contracted by GD's own steps,
@@ -115,8 +118,8 @@ def first_order_weights(problem: Problem, rates: ArrayLike, dataset: Dataset) ->
         w_t = gamma_t^2 tr(Y_t [Z^T diag(r_i^2) Z / N - q q^T]),
         Y_t = A_{t+1} ... A_L Sigma A_L ... A_{t+1}.
 
-    They depend on the labels, unlike kappa_t, and not on batches or budget. What is left
-    out, noise that feeds on earlier noise, grows with rho and with gamma tr(Sigma).
+    They depend on the labels, unlike kappa_t, and not on batches or budget. The neglected
+    part, noise that comes from earlier noise, grows with rho and with gamma tr(Sigma).
     Cost O(T N M^2).
     """
     problem = problem.expanded()
@@ -130,7 +133,7 @@ def first_order_weights(problem: Problem, rates: ArrayLike, dataset: Dataset) ->
 
 @dataclass(frozen=True, eq=False)
 class Path:
-    """GD on a dataset, before each step: what the noise of the batches is made of.
+    """GD on a dataset before each step, from which the noise of the batches follows.
 
     Attributes
     ----------
@@ -175,16 +178,16 @@ def weights_along(data: Empirical, path: Path, gamma: FloatArray) -> FloatArray:
 
 
 def _readout(data: Empirical, path: Path, t: int) -> FloatArray:
-    """z_i^T Y_t z_i of every sample, and q^T Y_t q last."""
-    seen = np.vstack([data.features, path.gradients[t]]) * path.survivals[t] @ data.root
-    readout: FloatArray = np.einsum("ij,ij->i", seen, seen)
+    """z_i^T Y_t z_i of every sample, followed by q^T Y_t q."""
+    projected = np.vstack([data.features, path.gradients[t]]) * path.survivals[t] @ data.root
+    readout: FloatArray = np.einsum("ij,ij->i", projected, projected)
     return readout
 
 
 def _fluctuation(
     data: Empirical, path: Path, gamma: FloatArray, rho: FloatArray, k: int
 ) -> FloatArray:
-    """Fluctuation of every schedule, (S,), where k of the K directions feed back.
+    """Fluctuation of every schedule, (S,), with feedback of k of the K directions.
 
     C is packed: entries a <= b, those off the diagonal times sqrt(2). With the products
     z_a z_b packed alike in a table W (N, P), z_i^T C z_i is W C and Z^T diag(x) Z is W^T x.
@@ -231,7 +234,7 @@ def _entries(nu: FloatArray, k: int) -> tuple[IntArray, IntArray]:
     a, b = np.triu_indices(nu.size)
     if k == nu.size:
         return a, b
-    # The diagonal first: its feedback has one sign, that of the others averages out.
+    # The diagonal first: its feedback has one sign, while that of other entries averages out.
     rank = np.where(a == b, np.inf, nu[a] * nu[b])
     kept = np.argsort(-rank, kind="stable")[: nu.size + k * (k - 1) // 2]
     return a[kept], b[kept]
@@ -244,7 +247,7 @@ def _packed(z: FloatArray, a: IntArray, b: IntArray, scale: FloatArray) -> Float
 
 
 def _row_blocks(rows: int, width: int) -> list[slice]:
-    step = max(LARGEST_TABLE // max(width, 1), 1)
+    step = max(MAX_TABLE_ENTRIES // max(width, 1), 1)
     return [slice(first, first + step) for first in range(0, rows, step)]
 
 

@@ -24,7 +24,7 @@ def given_features(problem: Problem, rates: ArrayLike, features: ArrayLike) -> R
         Bias = |Sigma^{1/2} (u* - V (1 - f) V^T u*)|^2
         Var  = s2/N sum_a h_a^2 nu_a (V^T Sigma V)_aa
 
-    Cost O(N M^2 + T M): the number of steps does not multiply M^2.
+    Cost O(N M^2 + T M).
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def given_dataset(problem: Problem, rates: ArrayLike, dataset: Dataset) -> Risk:
 
 
 def dataset_risk(problem: Problem, gamma: FloatArray, data: Empirical, dataset: Dataset) -> Risk:
-    """``given_dataset`` after the checks, for solvers that hold the eigenbasis already."""
+    """``given_dataset`` after the checks, for solvers that already have the eigenbasis."""
     bias_error, noise_error = error_parts(problem, gamma, data, dataset)
     mu = problem.eigenvalues
     parts = np.array(
@@ -102,9 +102,7 @@ def _risk(problem: Problem, method: str, bias: float, variance: float, cross: fl
     return Risk(
         procedure="normal GD",
         method=problem.described(method),
-        notes=()
-        if (note := excess_note(problem, np.array(bias + variance + cross))) is None
-        else (note,),
+        notes=() if note is None else (note,),
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         bias=bias,

@@ -2,22 +2,22 @@ r"""Expected risk of multi-pass SGD over datasets: a mean field, without drawing
 
 Given the dataset, the covariance C around GD has an exact recursion with a term
 Z^T diag(f_i^2 + z_i^T C z_i) Z / N, f the residuals of GD. For Gaussian data a rotation of
-the N samples changes no law, and the average over it is known: for vectors x, y, f of R^N
-turned together,
+the N samples leaves every distribution unchanged, and the average over it is known: for
+vectors x, y, f of R^N rotated together,
 
     E sum_i x_i y_i f_i^2 = [(x . y) |f|^2 + 2 (x . f)(y . f)] / (N + 2).
 
-With q = Z^T f / N the gradient and V = |f|^2 / N + tr(Sigma_hat C) the mean squared residual
-of a sample that gives
+With the gradient q = Z^T f / N and the mean squared residual of a sample,
+V = |f|^2 / N + tr(Sigma_hat C), that gives
 
     C <- A C A + g^2 rho { N/(N+2) V Sigma_hat + (N-2)/(N+2) (q q^T + Sigma_hat C Sigma_hat) }.
 
-Now everything is a polynomial of Sigma_hat, apart from V. Three approximations: the average
-over rotations is taken anew at every step, although after the first C depends on the
-rotation too; V is taken at its mean; and the averages over Sigma_hat come to relative order
-1/N from ``sample_spectrum``. For many samples at a fixed df/N, without the second term,
-these are the two-time equations of dynamical mean field theory; for df/N = 0 with it,
-one-pass SGD.
+Now everything except V is a polynomial of Sigma_hat. Three approximations: the average over
+rotations is taken independently at every step, although from the second on C depends on the
+rotation too; V is replaced by its mean; and the averages over Sigma_hat are those of
+``sample_spectrum``, to relative order 1/N. For many samples at a fixed df/N, without the
+second term, these are the two-time equations of dynamical mean field theory; for df/N = 0,
+with it, one-pass SGD.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from batchlaw.risk.sample_spectrum import (
 from batchlaw.risk.stability import check_overflow
 from batchlaw.schedule.update_rule import check_stable
 
-# At most one dataset in so many holds a sample that is larger than the outlier considered.
+# At most one dataset in this many has a sample larger than the outlier considered.
 OUTLIER_RARITY = 10.0
-# Past this growth of an outlier's squared residual the result says so.
-LARGEST_GROWTH = 3.0
-# Logarithm of a product that no sum can feel.
-NEGLIGIBLE = -60.0
-# Logarithm of a square root that no number holds the square of.
-LARGEST_LOG = 350.0
+# Growth of an outlier's squared residual above which the result carries a note.
+MAX_OUTLIER_GROWTH = 3.0
+# exp(-60) is below rounding of 1.
+LOG_UNDERFLOW = -60.0
+# Squares of exp(350) are near the largest double, exp(709).
+LOG_OVERFLOW = 350.0
 
 
 def expected_risk_mean_field(
@@ -68,7 +68,7 @@ def expected_risk_mean_field(
 
     Bias is GD's without label noise, variance its response to label noise, fluctuation
     what the batches add: the terms of ``simulate_multi_pass``. A schedule of L steps costs
-    a few thousand L operations, whatever N and M are. docs/mean_field.md holds measured
+    a few thousand L operations, independent of N and M. docs/mean_field.md lists measured
     errors.
 
     Parameters
@@ -82,9 +82,9 @@ def expected_risk_mean_field(
     replacement : bool
         Draw within a batch with replacement.
     nodes : int
-        Points of the contour integral, even and at least 8; by default so many that
-        rounding is the larger error. ``uncertainty`` is the change from half as many again,
-        or the error of the model itself where that is more (``model_error``).
+        Points of the contour integral, even and at least 8; by default enough for its error
+        to be below rounding. ``uncertainty`` is the change with 1.5 times as many, or the
+        error of the model itself where that is larger (``model_error``).
     trajectory : bool
         Give every part with a last axis of L + 1: the risk before and after every update.
     """
@@ -95,7 +95,7 @@ def expected_risk_mean_field(
     bias, variance, fluctuation = _solve(
         spectrum, problem.noise_variance, gamma, rho, N, trajectory=trajectory
     )
-    # Below zero is what rounding leaves of a growth that has gone again.
+    # A negative fluctuation is the rounding error of a growth that has decayed again.
     lost = fluctuation < -1e-6 * (bias + variance)
     check_overflow(np.where(lost, np.inf, fluctuation), gamma, sizes)
     risk = averaged_risk(
@@ -124,8 +124,8 @@ def expected_risk_mean_field(
 
 
 def _with_outliers(risk: Risk, growth: float) -> Risk:
-    """The result as it is, or with no claim on its error where rare datasets decide."""
-    if growth <= LARGEST_GROWTH:
+    """The result, without a claim about its error where rare datasets dominate."""
+    if growth <= MAX_OUTLIER_GROWTH:
         return risk
     note = Note(
         f"updates multiply an outlying sample's squared residual by {growth:.3g}: rare datasets "
@@ -166,9 +166,9 @@ def expected_gradient_descent_risk(
     bias: FloatArray | float
     variance: FloatArray | float
     if trajectory:
-        quiet = np.zeros((1, gamma.size))
-        until, _ = _lifetimes(spectrum, gamma, quiet)
-        bias = _target(spectrum, gamma, quiet, until, trajectory)[0]
+        no_noise = np.zeros((1, gamma.size))
+        until, _ = _lifetimes(spectrum, gamma, no_noise)
+        bias = _target(spectrum, gamma, no_noise, until, trajectory)[0]
         variance = _descent_variance(spectrum, problem.noise_variance, gamma)
     else:
         bias, variance = _gradient_descent(spectrum, problem.noise_variance, gamma)
@@ -196,10 +196,10 @@ def _solve(
 ) -> tuple[FloatArray | float, FloatArray | float, FloatArray]:
     """Bias, variance, and each schedule's fluctuation; along a last axis with ``trajectory``.
 
-    Without ``finite`` the average over rotations takes its limit for many samples at a
-    fixed df/N, in which the second term of the recursion is gone.
+    Without ``finite``, the average over rotations is replaced by its limit for many samples at
+    a fixed df/N, in which the second term of the recursion vanishes.
     """
-    spread, own = (N / (N + 2), (N - 2) / (N + 2)) if finite else (1.0, 0.0)
+    spread, feedback = (N / (N + 2), (N - 2) / (N + 2)) if finite else (1.0, 0.0)
     level = np.empty((rho.shape[0], gamma.size + 1 if trajectory else 1))
     mean_field.contour_fluctuation(
         spectrum.points,
@@ -210,14 +210,14 @@ def _solve(
         gamma,
         rho,
         spread * N,
-        own,
+        feedback,
         level,
     )
-    # q q^T and what it leaves in C: u*'s part of E[u u^T], less GD's in the row without noise.
-    strength = np.vstack([np.zeros_like(gamma), own * gamma**2 * rho])
+    # q q^T and its effect on C: u*'s part of E[u u^T], minus GD's in the row without noise.
+    strength = np.vstack([np.zeros_like(gamma), feedback * gamma**2 * rho])
     until, largest = _lifetimes(spectrum, gamma, strength)
-    # A run that leaves the range of numbers is not worth its pairs of points.
-    if not np.isfinite(level).all() or largest > LARGEST_LOG:
+    # An overflow is refused anyway: skip the costly pairs of points.
+    if not np.isfinite(level).all() or largest > LOG_OVERFLOW:
         return *_gradient_descent(spectrum, s2, gamma), np.full(rho.shape[0], np.inf)
     target = _target(spectrum, gamma, strength, until, trajectory)
     level += target[1:] - target[0]
@@ -229,8 +229,10 @@ def _solve(
 def _lifetimes(
     spectrum: SampleSpectrum, gamma: FloatArray, strength: FloatArray
 ) -> tuple[IntArray, float]:
-    """Steps after which nothing is left of each point, and the largest logarithm on the way."""
-    until, largest = mean_field.lifetimes(spectrum.points, gamma, strength.max(axis=0), NEGLIGIBLE)
+    """Step at which each point's product underflows, and the largest logarithm of any product."""
+    until, largest = mean_field.lifetimes(
+        spectrum.points, gamma, strength.max(axis=0), LOG_UNDERFLOW
+    )
     return until, largest
 
 
@@ -241,11 +243,11 @@ def _target(
     until: IntArray,
     trajectory: bool,
 ) -> FloatArray:
-    """u*^T psi Sigma psi u* with psi^2 -> (1 - g z)^2 + e z^2, a row for each row of e."""
+    """u*^T psi Sigma psi u* with psi^2 -> (1 - g z)^2 + e z^2, one row for each row of e."""
     z, pairs = spectrum.points, spectrum.pairs
     out = np.empty((strength.shape[0], gamma.size + 1 if trajectory else 1))
     if not trajectory:
-        # After long runs a few dozen points are left.
+        # After long runs only a few dozen points have not underflowed.
         live = np.flatnonzero(until == gamma.size)
         z, until = z[live], until[live]
         pairs = pairs[np.ix_(live, np.append(live, live + spectrum.points.size))]
@@ -272,23 +274,23 @@ def _descent_variance(spectrum: SampleSpectrum, s2: float, gamma: FloatArray) ->
 def _quadrature_error(
     problem: Problem, spectrum: SampleSpectrum, gamma: FloatArray, N: int
 ) -> float:
-    """Relative change of GD's excess when the contour gets half as many points again."""
+    """Relative change of GD's excess with 1.5 times as many points on the contour."""
     nodes = 3 * spectrum.points.size // 2 * 2
     finer = sample_spectrum(problem, N, float(gamma.sum()), nodes)
-    ours, better = (
-        sum(_gradient_descent(each, problem.noise_variance, gamma)) for each in (spectrum, finer)
+    coarse, fine = (
+        sum(_gradient_descent(s, problem.noise_variance, gamma)) for s in (spectrum, finer)
     )
-    return abs(ours - better) / better if better else 0.0
+    return abs(coarse - fine) / fine if fine else 0.0
 
 
 def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:
-    """How much batch noise multiplies the squared residual of an outlying sample, at most.
+    """The largest factor by which batch noise multiplies an outlying sample's squared residual.
 
     A sample with |z|^2 = r has its residual multiplied by 1 - m x, x = gamma r/N, at a
     step that weights it by m, of mean 1 and variance (N - 1) rho: second moments grow by
-    (1 - x)^2 + (N - 1) rho x^2. One value a schedule: the largest product over
-    consecutive steps. Not more than one dataset in ten holds a sample past the r used,
-    because P(|z|^2 > tr Sigma + 2 sqrt(y tr Sigma^2) + 2 y mu_1) <= e^-y.
+    (1 - x)^2 + (N - 1) rho x^2. One value per schedule: the largest product over
+    consecutive steps. At most one dataset in ten has a sample beyond the r used, because
+     P(|z|^2 > tr Sigma + 2 sqrt(y tr Sigma^2) + 2 y mu_1) <= e^-y.
     """
     mu, n = problem.eigenvalues, problem.multiplicity
     y = np.log(OUTLIER_RARITY * N)
@@ -297,7 +299,7 @@ def outlier_growth(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int)
     growth = np.log((1.0 - x) ** 2 + (N - 1) * rho * x * x)
     sums = np.cumsum(np.insert(growth, 0, 0.0, axis=-1), axis=-1)
     largest = (sums - np.minimum.accumulate(sums, axis=-1)).max(axis=-1)
-    return np.asarray(np.exp(np.minimum(largest, 2.0 * LARGEST_LOG)))
+    return np.asarray(np.exp(np.minimum(largest, 2.0 * LOG_OVERFLOW)))
 
 
 def _check_run(problem: Problem, rates: ArrayLike, samples: int) -> tuple[FloatArray, int]:

@@ -1,4 +1,4 @@
-"""GD and multi-pass SGD: exact given a dataset, an approximation over datasets."""
+"""GD and multi-pass SGD: exact given a dataset, approximate on average over datasets."""
 
 from __future__ import annotations
 
@@ -59,10 +59,10 @@ def multi_pass_risk(
 ) -> Risk:
     """Risk of multi-pass batch SGD: GD's, and the fluctuation around it (paper, section 2).
 
-    With a dataset it is exact given that dataset, batches averaged over. With ``samples`` = N
-    it is the expectation over datasets, without sampling any, and an approximation: the
+    With a dataset it is exact given that dataset, averaged over the batches. With ``samples``
+    = N it is the expectation over datasets, without sampling any, and an approximation: the
     dynamical mean field gives all parts; "simple" the fluctuation alone, in O(T M), and
-    refuses where it would err much. ``docs/mean_field.md`` shows how far to trust them.
+    refuses where its error would be large. ``docs/mean_field.md`` shows how far to trust them.
 
     Parameters
     ----------
@@ -73,12 +73,12 @@ def multi_pass_risk(
     replacement
         Whether a batch is drawn with replacement.
     method
-        Of the expectation over datasets: "mean-field" or "simple".
+        For the expectation over datasets: "mean-field" or "simple".
     truncate
-        Given a dataset: couple only so many directions, with the error reported; faster for
-        many schedules (see ``fluctuation_given_dataset``).
+        Given a dataset: couple only this many directions, with the error reported; faster
+        for many schedules (see ``fluctuation_given_dataset``).
     trajectory
-        Of the mean field: give every part with a last axis of T + 1, the risk before and after
+        For the mean field: give every part with a last axis of T + 1, the risk before and after
         every update.
     """
     _either(dataset, samples)

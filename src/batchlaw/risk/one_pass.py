@@ -29,7 +29,7 @@ def one_pass_risk(
     average: ArrayLike | str | None = None,
     trajectory: bool = False,
 ) -> Risk:
-    r"""Exact expected risk of one-pass batch SGD, in O(T M) a schedule.
+    r"""Exact expected risk of one-pass batch SGD, in O(T M) per schedule.
 
     For Gaussian features only the diagonals of the second moments matter. With
     h = (1 - gamma mu)^2, e = gamma^2/B and D x = mu^2 x + mu (mu . x), per step::
@@ -40,7 +40,7 @@ def one_pass_risk(
 
     and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
     Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
-    Batches need not be whole numbers here. One schedule gives numbers, many give arrays.
+    Batches need not be whole numbers here. One schedule gives numbers, several give arrays.
     Where nodes stand for many directions, ``uncertainty`` is the change from half as many.
 
     Parameters
@@ -63,39 +63,39 @@ def one_pass_risk(
         Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T, or of the
         running average (``schedule.averages.running_readout``).
     """
-    options: dict[str, Any] = {
+    shorthand: dict[str, Any] = {
         "momentum": momentum,
         "nesterov": nesterov,
         "pytorch": pytorch,
         "average": average,
     }
-    update = linear(rule_of(rule, **options), "the exact one-pass risk")
+    update = linear(rule_of(rule, **shorthand), "the exact one-pass risk")
     gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     sizes = checks.batches(batches, gamma.size, whole=False)
     readout = running_readout(update.readout(gamma.size), gamma.size)
 
-    def parts(at: Problem) -> FloatArray:
+    def parts_of(nodes: Problem) -> FloatArray:
         out = np.empty((sizes.shape[0], gamma.size + 1 if trajectory else 1, 3))
-        state = (at.eigenvalues, at.multiplicity, at.target_energy, at.noise_variance)
+        state = (nodes.eigenvalues, nodes.multiplicity, nodes.target_energy, nodes.noise_variance)
         if update.plain:
             moments.one_pass_moments(*state, gamma, sizes, out)
         else:
             moments.general_moments(*state, update.coefficients(gamma), sizes, readout, out)
         return out if trajectory else out[:, 0]
 
-    ours = parts(problem)
-    check_overflow(ours, gamma, sizes)
+    parts = parts_of(problem)
+    check_overflow(parts, gamma, sizes)
     if np.ndim(update.momentum) == 0:
         note = growth_note(problem, gamma, sizes, update)
     else:
-        note = excess_note(problem, ours.sum(axis=-1))
+        note = excess_note(problem, parts.sum(axis=-1))
     single = checks.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:
-        coarse = parts(problem.coarser).sum(axis=-1)
-        uncertainty = np.abs(coarse / ours.sum(axis=-1) - 1.0)
+        coarse = parts_of(problem.coarser).sum(axis=-1)
+        uncertainty = np.abs(coarse / parts.sum(axis=-1) - 1.0)
         uncertainty = uncertainty[0] if single else uncertainty
-    bias, noise, covariance = np.moveaxis(ours[0] if single else ours, -1, 0)
+    bias, noise, covariance = np.moveaxis(parts[0] if single else parts, -1, 0)
     return Risk(
         procedure=update.title("one-pass SGD"),
         method=problem.described("exact"),

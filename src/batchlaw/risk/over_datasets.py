@@ -1,4 +1,4 @@
-"""What the expectations over datasets share: how a result is put together, and its caveats."""
+"""Shared by the expectations over datasets: the assembly of a result, and its caveats."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def reuse_name(replacement: bool) -> str:
 
 
 def remaining(problem: Problem, rates: FloatArray) -> FloatArray:
-    """prod_t (1 - gamma_t mu_j), the share of each direction that is still to be learned."""
+    """prod_t (1 - gamma_t mu_j), the share of each direction not yet learned."""
     return np.asarray(products(problem.eigenvalues, rates), dtype=np.float64)
 
 
 def degrees_of_freedom(problem: Problem, rates: FloatArray) -> float:
-    """df = sum_j n_j (1 - prod_t (1 - gamma_t mu_j)): how many directions have been fitted."""
+    """df = sum_j n_j (1 - prod_t (1 - gamma_t mu_j)): the number of directions fitted."""
     return float(problem.multiplicity @ (1.0 - remaining(problem, rates)))
 
 

@@ -38,11 +38,11 @@ def reshuffling_first_order(
         1/(N (N - 1)) sum_t gamma_t Psi_t sum_i z_i (z_i . D_i),
         D_i = sum over s < t in the epoch of gamma_s A_{t-1} ... A_{s+1} zeta_s(i),
 
-    which enters ``cross``, next to GD's own. A batch that runs across the end of an epoch
-    is a part of both, each by its share of the samples; the last epoch may be incomplete.
+    which enters ``cross``, in addition to GD's own. A batch across the end of an epoch counts
+    in both epochs, by its share of the samples; the last epoch may be incomplete.
 
     The two terms of the fluctuation cancel where B_t is in proportion to gamma_t within
-    each epoch; what is left is then of the order of what the expansion leaves out (measured:
+    each epoch; the rest is then of the order of the neglected terms (measured:
     4 to 7 % low at the paper's setting, 20 % low for constant rates and batches at N = 4).
     The error otherwise grows with gamma tr(Sigma)/B: 12 % at 0.2 with batches of 1 to 5.
 
@@ -69,7 +69,7 @@ def reshuffling_first_order(
     epochs = [_over_epochs(data, path, gamma, schedule) for schedule in sizes]
     cancelled = np.array([square for square, _ in epochs]) / (N * (N - 1.0))
     shift = np.array([mean for _, mean in epochs]) @ data.basis.T / (N * (N - 1.0))
-    # Full batches cancel to rounding errors, of either sign.
+    # Full batches leave rounding errors of either sign.
     fluctuation = np.maximum(independent - cancelled, 0.0)
     cross = 2.0 * shift @ (problem.eigenvalues * (bias_error + noise_error)) + descent.cross
     check_finite(fluctuation + cross, gamma, data.eigenvalues)
@@ -100,14 +100,14 @@ def _over_epochs(
             path.gradients[steps],
             path.survivals[steps],
         )
-        seen = (response * path.survivals[steps][-1]) @ data.root
-        square += float((seen**2).sum())
+        projected = (response * path.survivals[steps][-1]) @ data.root
+        square += float((projected**2).sum())
         shift += pulled
     return square, shift
 
 
 def _epochs(schedule: IntArray, N: int) -> Iterator[tuple[slice, FloatArray]]:
-    """Steps of each epoch, and the share of each one's batch that is drawn from it."""
+    """Steps of each epoch, and the share of each step's batch that is drawn in it."""
     ends = np.cumsum(schedule)
     for start in range(0, int(ends[-1]), N):
         stop = start + N

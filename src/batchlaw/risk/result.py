@@ -12,7 +12,7 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 
 TERMS = ("bias", "variance", "fluctuation", "cross")
-# Where the sentence of a note says which schedule it is about.
+# Placeholder in a note for the schedule that it is about.
 SCHEDULE = "{schedule}"
 
 
@@ -38,7 +38,7 @@ class Note(str):
         return note
 
     def naming(self, schedules: Sequence[str]) -> str:
-        """The sentence with the schedule's name in the place of its row."""
+        """The sentence with the schedule's name in place of its row."""
         where = "" if self.schedule is None else f" of the {schedules[self.schedule]} one"
         return self._template.replace(SCHEDULE, where)
 
@@ -47,14 +47,13 @@ class Note(str):
 class Risk:
     """Expected population risk of a final iterate, in parts that add up (paper, proposition 1).
 
-    Each part is a number, or an array with one entry a schedule where many were scored; of a
-    trajectory it has a last axis of updates.
-    A simulated risk also knows its standard errors; an exact one has none.
+    Each part is a number, or an array with one entry per schedule where several were given; a
+    trajectory adds a last axis of updates. A simulated risk also has standard errors.
 
     Attributes
     ----------
     procedure
-        Which procedure the risk is of.
+        The procedure whose risk this is.
     method
         How the numbers were computed.
     irreducible
@@ -73,7 +72,7 @@ class Risk:
     fluctuation
         Of the final iterate around gradient descent on the same data (multi-pass).
     cross
-        What the parts do not hold: 2 <bias error, noise error> of GD on given labels, and
+        The cross terms between the parts: 2 <bias error, noise error> of GD on given labels, and
         2 E<theta - u*, u - theta> for reshuffling, whose mean iterate is not GD's. Zero in
         expectation over labels for independent batches.
     uncertainty
@@ -101,12 +100,12 @@ class Risk:
 
     @property
     def excess(self) -> float | FloatArray:
-        """Risk above the best predictor of the sketched model, all but the noise floor."""
+        """Risk above that of the best predictor of the sketched model."""
         return self.bias + self.variance + self.fluctuation + self.cross
 
     @property
     def total(self) -> float | FloatArray:
-        """Everything, the irreducible part included, which is E R_M(u)."""
+        """The whole risk E R_M(u), the irreducible part included."""
         return self.irreducible + self.approximation + self.excess
 
     def standard_error(self, term: str) -> float | FloatArray:
@@ -117,7 +116,7 @@ class Risk:
         """One schedule's term over another's, with the standard error of the ratio.
 
         The schedules share datasets, so the ratio is known better than its two sides: the
-        jackknife leaves a repetition out of both at once. An exact ratio has error zero.
+        jackknife omits a repetition from both at once. An exact ratio has error zero.
         """
         values = np.atleast_1d(self._values(term))
         for index in (schedule, reference):

@@ -33,13 +33,13 @@ from batchlaw.model.problem import Problem
 
 ComplexArray = NDArray[np.complex128]
 
-# f may grow by about e^GROWTH from the spectrum to the contour: costs two digits, saves points.
-GROWTH = 4.0
-# Points of the contour for each unit of 1/width.
+# f may grow by about e^4 from the spectrum to the contour: this loses two digits, saves points.
+LOG_GROWTH = 4.0
+# Points of the contour per unit of 1/width.
 DENSITY = 18.0
-# Of a contour that short runs would let pass far from the spectrum: its rule would have too few
-# points for what grows outside of it (3e-6 off at a width of 0.9, 3e-9 at most up to this one).
-LARGEST_WIDTH = 0.5
+# Short runs would allow a contour far from the spectrum, with too few points for what grows
+# outside of it: an error of 3e-6 at a width of 0.9, of at most 3e-9 up to this one.
+MAX_WIDTH = 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,25 +75,25 @@ def sample_spectrum(
     Parameters
     ----------
     reach : float
-        Total rate sum_t gamma_t of the polynomials: the larger, the closer the contour
-        passes by zero.
+        Total rate sum_t gamma_t of the polynomials: the larger it is, the closer the contour
+        passes to zero.
     nodes : int
-        Points of the whole contour, an even number; as many as rounding deserves by default.
+        Points of the whole contour, an even number; by default enough to reach rounding.
     leading : bool
-        Leave the terms of relative order 1/N out.
+        Omit the terms of relative order 1/N.
     """
     mu, n, N = problem.eigenvalues, problem.multiplicity, samples
     z, step = _contour(largest_sample_eigenvalue(problem, N), reach, nodes)
     tau, Q, slope = _resolvent(z, mu, n, N)
-    mean, own = Q, np.zeros_like(Q)
+    mean, correction = Q, np.zeros_like(Q)
     if not leading:
         # X = EQ - Q solves (tau mu - z) X + dtau mu Q = (mu/N) (z Q)', dtau = -z tr X / N.
         first = Q * (mu / N) * (Q + z[:, None] * slope)
         shift = -(z / N) * (first @ n) / (1.0 - (z / N) * (Q**2 @ (n * mu)))
-        own = first - shift[:, None] * mu * Q**2
-        mean = Q + own
+        correction = first - shift[:, None] * mu * Q**2
+        mean = Q + correction
     # Sigma_hat Q = 1 + z Q, written so that the many directions near zero do not cancel.
-    filled = tau[:, None] * mu * Q + z[:, None] * own
+    filled = tau[:, None] * mu * Q + z[:, None] * correction
     energy = n * problem.target_energy
     return SampleSpectrum(
         z,
@@ -113,7 +113,7 @@ def largest_sample_eigenvalue(problem: Problem, samples: int) -> float:
     """
     mu, n = problem.eigenvalues, problem.multiplicity
     low, high = -1.0 / mu[0], 0.0
-    # SciPy's brentq would save 0.1 ms, and cost a command the 0.2 s that loading it takes.
+    # By hand: SciPy's brentq would save 0.1 ms, but importing it takes 0.2 s.
     for _ in range(60):
         m = 0.5 * (low + high)
         past = n @ (mu / (1.0 + mu * m)) ** 2 * m * m > samples
@@ -128,7 +128,7 @@ def _contour(edge: float, reach: float, nodes: int | None) -> tuple[ComplexArray
     segment, w = s cosh(width + i theta), maps to a contour z = w^2 that passes zero at a
     distance s^2 sinh(width)^2, and the rule converges like exp(-2 nodes width).
     """
-    width = min(math.asinh(math.sqrt(GROWTH / (2.0 * reach * edge))), LARGEST_WIDTH)
+    width = min(math.asinh(math.sqrt(LOG_GROWTH / (2.0 * reach * edge))), MAX_WIDTH)
     half = math.ceil(DENSITY / width / 2.0) if nodes is None else nodes // 2
     theta = (np.arange(half) + 0.5) * (np.pi / (2 * half))
     w = math.sqrt(edge) * np.cosh(width + 1j * theta)
@@ -142,7 +142,7 @@ def _resolvent(
     """tau (K,), Q (K, M) and dQ/dz (K, M) at points of the upper half plane.
 
     With m = -tau/z the equation is z = -1/m + (1/N) sum_j n_j mu_j/(1 + mu_j m). It has one
-    root there: m <- 1/(sum - z) leads to it, and Newton's steps finish.
+    root there: m <- 1/(sum - z) approaches it, and Newton's steps finish.
     """
     m = -1.0 / z
     for iteration in range(1000):
@@ -152,7 +152,7 @@ def _resolvent(
         newton = m - step
         good = (newton.imag > 0.0) & (iteration > 20)
         m = np.where(good, newton, 1.0 / (value - z))
-        # Newton doubles the digits: the step after this one would be below rounding.
+        # Newton's method doubles the digits: the next step would be below rounding.
         if good.all() and (np.abs(step) <= 1e-10 * np.abs(m)).all():
             break
     else:

@@ -19,7 +19,7 @@ ROUGH = Note(
     "bias and variance are those of GD with Sigma in the place of its sample estimate",
     "rough parts",
 )
-# Fitted degrees of freedom a sample, past which the recursion is refused.
+# Fitted degrees of freedom per sample above which the recursion is refused.
 LARGEST_SHARE = 0.25
 
 
@@ -31,17 +31,17 @@ def expected_fluctuation_simple(
     *,
     replacement: bool = False,
 ) -> Risk:
-    r"""Fluctuation of multi-pass SGD over datasets, an approximation in O(L M) a schedule.
+    r"""Fluctuation of multi-pass SGD over datasets, an approximation in O(L M) per schedule.
 
-    One pass with rho_t in the place of 1/B_t, and with the residuals that the fit has
-    shrunk: in the notation of ``one_pass_risk``, with e = gamma^2 rho,
+    One pass with rho_t in place of 1/B_t, and with residuals that the fit has made smaller:
+    in the notation of ``one_pass_risk``, with e = gamma^2 rho,
 
         C <- h C + e [D C + (1 - df/N)^2 (D m^2 + s2 mu)],
         df_t = sum_j n_j [1 - prod_{s <= t} (1 - gamma_s mu_j)].
 
     Good for large N while few degrees of freedom are fitted (docs/mean_field.md), and
     refused above df/N = 1/4; ``expected_risk_mean_field`` has no such limit. Bias and
-    variance are GD's with Sigma in the place of Sigma_hat: a rough guide.
+    variance are GD's with Sigma in place of Sigma_hat: a rough guide.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Seeded Monte Carlo over datasets: the measured counterpart of the exact solvers.
 
-Every repetition has a random stream of its own, spawned from the seed, and writes to its
-own row of the results. So the numbers do not depend on the number of threads.
+Every repetition has its own random stream, spawned from the seed, and its own row of the
+results, so the numbers do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from batchlaw.schedule.update_rule import check_stable
 Draw = Callable[[int, np.random.Generator], Dataset]
 Progress = Callable[[int], None]
 
-# Spawn keys: with one seed, one pass draws other samples than the data-reuse procedures,
-# while GD and multi-pass SGD draw the same datasets.
+# Spawn keys: with the same seed, GD and multi-pass SGD draw the same datasets, and one pass
+# draws different samples.
 ONE_PASS, REUSE = 1, 2
 
-# Doubles of the sample stream held at once in one pass: 512 KB stays in cache.
-WINDOW = 2**16
+# Doubles of the sample stream held at once in one pass: 512 KB stay in cache.
+WINDOW_ENTRIES = 2**16
 
 
 def simulate_one_pass(
@@ -53,7 +53,7 @@ def simulate_one_pass(
     Parameters
     ----------
     problem
-        What is learned, and the law of its samples.
+        Spectrum, target and noise, and so the distribution of the samples.
     rates : (T,) array
         Step sizes gamma_t.
     batches : (T,) or (S, T) array
@@ -65,7 +65,7 @@ def simulate_one_pass(
     samples
         When given, every schedule must sum to it.
     draw
-        ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian law, with
+        ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian draws, with
         features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``. Sigma and
         the noise floor in the result stay the problem's.
     threads
@@ -151,8 +151,8 @@ def multi_pass_terms(
 ) -> dict[str, FloatArray]:
     """Terms of single repetitions of ``simulate_multi_pass``, each (schedules, repetitions).
 
-    Every repetition has its own stream, so a range of them is a share of the work. The
-    schedules of a repetition draw from one stream in turn: fewer of them have other numbers.
+    Every repetition has its own stream, so the work can be split into ranges. The schedules of
+    a repetition draw from one stream in turn: leaving one out changes the numbers of the next.
     """
     problem = problem.expanded()
     gamma = check_stable(rates, float(problem.eigenvalues[0]))
@@ -219,7 +219,7 @@ def simulate_gradient_descent(
 
 
 def _checked(draw: Draw, directions: int) -> Draw:
-    """A user's draw may return anything; compiled loops trust what they get."""
+    """The user's draw with its result checked: compiled loops trust what they get."""
 
     def checked(n: int, rng: np.random.Generator) -> Dataset:
         features, labels = check_dataset(draw(n, rng))
@@ -238,18 +238,18 @@ def _stream(
     """Feed one stream of samples to all schedules through a window of bounded size.
 
     A schedule waits where its next batch reaches past the window; what any schedule
-    still needs is carried over when the window moves on. The window holds a block, or the
-    longest batch if that is more.
+    still needs is kept when the window moves on. The window holds a block, or the longest
+    batch if that is larger.
     """
     done = np.zeros(sizes.shape[0], dtype=np.int64)
     position = np.zeros_like(done)
     total = int(sizes.sum(axis=1).max())
-    block = max(WINDOW // u.shape[1], 1)
+    block = max(WINDOW_ENTRIES // u.shape[1], 1)
     offset = end = 0
     features, labels = np.empty((0, u.shape[1])), np.empty(0)
     while end < total:
         waiting = np.flatnonzero(done < gamma.size)
-        # At least to the end of the nearest batch: a batch longer than a block comes whole.
+        # At least to the end of the nearest batch, which may be longer than a block.
         nearest = int((position[waiting] + sizes[waiting, done[waiting]]).min())
         fresh = draw(min(max(block, nearest - end), total - end), rng)
         keep = int(position[waiting].min()) - offset
@@ -288,22 +288,22 @@ def _repeat(
     threads: int | None,
     progress: Progress | None,
 ) -> None:
-    """Run every repetition with a generator of its own, in threads; compiled loops free the GIL.
+    """Run every repetition with a generator of its own, in threads: compiled loops release the GIL.
 
-    ``run`` gets its place in the range and its generator.
+    ``run`` gets the index in the range and a generator.
     """
     seed = checks.count("seed", seed, minimum=0)
     threads = cores() if threads is None else checks.count("threads", threads)
 
-    def one(index: int) -> None:
-        # As the seed's spawn(R) would give it.
+    def run_one(index: int) -> None:
+        # The same stream as from the seed's spawn(R).
         stream = np.random.SeedSequence(seed, spawn_key=(key, repetitions[index]))
-        # A run that diverges overflows; it is refused as a whole once all are done.
+        # A diverging run overflows; ``refuse_divergence`` checks after all repetitions.
         with np.errstate(over="ignore", invalid="ignore"):
             run(index, np.random.Generator(np.random.PCG64(stream)))
 
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(one, range(len(repetitions))):
+        for _ in pool.map(run_one, range(len(repetitions))):
             if progress is not None:
                 progress(1)
 
@@ -323,22 +323,22 @@ def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
     """Bias |mean|^2 and variance of (R, S, M) errors, both unbiased, with replicates.
 
     The variance is the paper's, 1/(R - 1) sum_r |x_r - mean|^2; the squared mean of R
-    draws is too large by variance/R, which is taken off.
+    draws is too large by variance/R, which is subtracted.
     """
     R, S, _ = errors.shape
     bias, variance = np.empty(S), np.empty(S)
     bias_without, variance_without = np.empty((S, R)), np.empty((S, R))
     for s in range(S):
         mean = errors[:, s].mean(axis=0)
-        apart = errors[:, s] - mean
-        distance = (apart**2).sum(axis=1)
+        deviation = errors[:, s] - mean
+        distance = (deviation**2).sum(axis=1)
         squares = distance.sum()
         variance[s] = squares / (R - 1)
         bias[s] = mean @ mean - variance[s] / R
         # Without r the squares lose R/(R-1) |x_r - mean|^2, and the mean moves by
         # -(x_r - mean)/(R - 1).
         variance_without[s] = (squares - distance * (R / (R - 1))) / (R - 2)
-        moved = mean @ mean - 2.0 * (apart @ mean) / (R - 1) + distance / (R - 1) ** 2
+        moved = mean @ mean - 2.0 * (deviation @ mean) / (R - 1) + distance / (R - 1) ** 2
         bias_without[s] = moved - variance_without[s] / (R - 1)
     return (bias, bias_without), (variance, variance_without)
 

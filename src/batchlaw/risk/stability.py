@@ -13,15 +13,15 @@ from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, linear
 
 
 def growth(problem: Problem, rate: float, batch: float, rule: SGD = PLAIN) -> float:
-    """A number below 1 where SGD's second moment contracts at a fixed rate and batch.
+    """A number that is below 1 where SGD's second moment contracts at a fixed rate and batch.
 
     The gradient's noise in direction j has the variance (mu_j^2 y_j + mu_j sum_k n_k mu_k y_k)/B,
-    y the second moments where it is taken, and in its own direction noise of variance 1 at every
-    step leaves a second moment h_j there. So the map has a spectral radius below 1 exactly where
+    y the second moments where it is taken. Noise of variance 1 at every step in direction j
+    leads to a second moment h_j there. So the map has a spectral radius below 1 exactly where
     u_j = mu_j^2 h_j / B < 1 and sum_j n_j u_j / (1 - u_j) < 1. That sum is returned, or infinity
     where some u reaches 1. With x = gamma mu, u = x/(B (2 - x)) for plain SGD (the usual condition
     gamma tr(Sigma) < 2 is its limit for B = 1 and small gamma); with momentum h is the variance
-    of the ARMA process that a direction then is. Both forms of momentum agree at a fixed rate.
+    of the ARMA process that a direction then follows. Both forms of momentum agree at a fixed rate.
     """
     x, beta = rate * problem.eigenvalues, float(rule.momentum)
     if rule.nesterov:
@@ -30,10 +30,10 @@ def growth(problem: Problem, rate: float, batch: float, rule: SGD = PLAIN) -> fl
     else:
         top = x * (1.0 + beta)
         bottom = (1.0 - beta) * (2.0 * (1.0 + beta) - x)
-    room = batch * bottom - top
-    if (room <= 0.0).any():
+    margin = batch * bottom - top
+    if (margin <= 0.0).any():
         return np.inf
-    return float((problem.multiplicity * top / room).sum())
+    return float((problem.multiplicity * top / margin).sum())
 
 
 def largest_stable_rate(problem: Problem, batch: float, *, rule: UpdateRule | None = None) -> float:
@@ -53,7 +53,7 @@ def largest_stable_rate(problem: Problem, batch: float, *, rule: UpdateRule | No
 
 
 def check_overflow(values: FloatArray, rates: FloatArray, batches: FloatArray) -> None:
-    """Refuse a run whose second moment left the range of numbers."""
+    """Refuse a run whose second moment overflows."""
     if not np.isfinite(values).all():
         raise Unstable(
             "rates",
@@ -77,8 +77,8 @@ def growth_note(
     smallest, largest = float(batches.min()), float(batches.max())
     if growth(problem, float(rates.max()), smallest, rule) < 1.0:
         return None  # the worst pair is stable, and so is every other
-    # The limit is a smooth function of the batch: a few points of it serve for the share of
-    # steps, and only the worst step is judged by its own.
+    # The limit is a smooth function of the batch: interpolating a few points suffices for the
+    # share of steps, and only the worst step's limit is computed exactly.
     grid = np.geomspace(smallest, largest, 33) if largest > smallest else np.array([smallest])
     limits = np.interp(batches, grid, [stable_rate(batch) for batch in grid])
     excess = rates / limits
@@ -100,7 +100,7 @@ def growth_note(
 def excess_note(problem: Problem, excess: FloatArray) -> Note | None:
     """A sentence where a run ends worse than its start and the noise together, or None.
 
-    For runs whose second-moment map has no such simple limit: this looks at the outcome.
+    For runs whose second-moment map has no simple stability limit: this judges the outcome.
     """
     start = float((problem.multiplicity * problem.eigenvalues) @ problem.target_energy)
     worst = float(np.max(excess))
