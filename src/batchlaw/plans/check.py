@@ -1,4 +1,4 @@
-"""The check before a run: do rates, batches and the trainer's settings fit together?"""
+"""Before a run: whether rates, batches and the trainer's settings fit together."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from batchlaw.plans.plan import stages_of
 from batchlaw.plans.trainer_settings import TrainerClock, TrainerSettings
 from batchlaw.schedule.phases import Phases, find_phases
 
-SLACK = 0.02  # of a phase: how far its ends may be off
-SHORT = 0.01  # of the steps and of the influence: a stage below both is too short to matter
-BEND = 0.01  # of a warmup or decay: how far counting samples may run from counting steps
+# An end of a phase may be off by this share of the phase.
+SLACK = 0.02
+# A stage below this share of the steps and of the influence is too short to matter.
+SHORT = 0.01
+# Counting samples may differ from counting steps by this share of a warmup or decay.
+BEND = 0.01
 
-# What can be found, and how bad it is.
+# Ids of all findings.
 SEVERITY = {
     "schedule-lengths": "error",
     "length": "error",
@@ -36,14 +39,14 @@ SEVERITY = {
 
 @dataclass(frozen=True)
 class Finding:
-    """Something to mend.
+    """A conflict between the schedule and the settings.
 
     Attributes
     ----------
     id
-        What was found: a name in ``SEVERITY``.
+        A key of ``SEVERITY``.
     severity
-        "error" before the run may start, "warning" where it may be meant.
+        "error" where the run would go wrong, "warning" where it may be intended.
     message
         A sentence with its numbers.
     """
@@ -61,7 +64,16 @@ def check(
 ) -> list[Finding]:
     """What would go wrong in a run with these rates, batch sizes and settings.
 
-    ``influence`` (T,) judges which stages matter; without it the squared rates do.
+    Parameters
+    ----------
+    rates : (T,) array
+        Step sizes of the run.
+    batches : (T,) array
+        Batch sizes.
+    settings
+        The trainer's settings.
+    influence : (T,) array, optional
+        Decides which stages matter; the squared rates by default.
     """
     gamma = checks.vector("rates", rates)
     sizes = checks.batches(batches, np.size(np.asarray(batches)))[0]
@@ -96,7 +108,7 @@ def _length(sizes: IntArray, settings: TrainerSettings) -> Iterator[Finding]:
 
 
 def _budget(sizes: IntArray, settings: TrainerSettings) -> Iterator[Finding]:
-    """Tokens that do not fill a sample are no finding."""
+    """Remaining tokens that do not fill a sample are ignored."""
     spent = int(sizes.sum())
     if settings.train_tokens is not None and settings.sequence_length is not None:
         length = settings.sequence_length
@@ -140,9 +152,9 @@ def _horizon(phases: Phases, clock: TrainerClock, settings: TrainerSettings) -> 
 def _misplaced(
     phase: str, verb: str, clock: TrainerClock, count: int, expected: int, length: int
 ) -> str:
-    """A sentence, where a phase starts or ends at another step than the rates say.
+    """A sentence where a phase starts or ends at another step than in the rates, else empty.
 
-    A count may be an update off: some trainers read the rate before a step, some after.
+    One update of difference is allowed: some trainers read the rate before a step, some after.
     """
     step = clock.step(count)
     if abs(step - expected) <= max(1.0, SLACK * length):
@@ -157,7 +169,7 @@ def _misplaced(
 
 
 def _constant_batch(samples: int, steps: int, sizes: IntArray) -> str:
-    """Says so where a count of samples and one of steps were tied by a constant batch."""
+    """A clause for a count of samples that is the count of steps times a constant batch."""
     known = {
         "first": float(sizes[0]),
         "last": float(sizes[-1]),
@@ -171,7 +183,7 @@ def _constant_batch(samples: int, steps: int, sizes: IntArray) -> str:
 
 
 def _bends(phases: Phases, clock: TrainerClock) -> Iterator[Finding]:
-    """Samples are counted while the batch changes inside a warmup or a decay."""
+    """A warmup or decay counted in samples while the batch changes in it."""
     if clock.unit == "steps":
         return
     for phase, first, last in (
@@ -183,12 +195,12 @@ def _bends(phases: Phases, clock: TrainerClock) -> Iterator[Finding]:
         inside = np.cumsum(clock.sizes[first:last])
         share = inside / inside[-1]
         even = np.arange(1, last - first + 1) / (last - first)
-        at = int(np.argmax(np.abs(share - even)))
-        if abs(share[at] - even[at]) > BEND:
+        worst = int(np.argmax(np.abs(share - even)))
+        if abs(share[worst] - even[worst]) > BEND:
             yield _finding(
                 f"bend-{phase}",
                 f"The {phase} counts samples while the batch changes in it: at step "
-                f"{first + at + 1} it is {share[at]:.0%} done instead of {even[at]:.0%}.",
+                f"{first + worst + 1} it is {share[worst]:.0%} done instead of {even[worst]:.0%}.",
             )
 
 
@@ -208,10 +220,10 @@ def _divisibility(sizes: IntArray, settings: TrainerSettings) -> Iterator[Findin
 def _dataset(sizes: IntArray, settings: TrainerSettings) -> Iterator[Finding]:
     if settings.dataset_samples is None or sizes.max() <= settings.dataset_samples:
         return
-    at = int(np.argmax(sizes > settings.dataset_samples))
+    first = int(np.argmax(sizes > settings.dataset_samples))
     yield _finding(
         "dataset",
-        f"The batch of {sizes[at]} at step {at + 1} is larger than the dataset of "
+        f"The batch of {sizes[first]} at step {first + 1} is larger than the dataset of "
         f"{settings.dataset_samples} samples.",
     )
 
@@ -224,10 +236,10 @@ def _short_stages(sizes: IntArray, kappa: FloatArray, weight: str) -> Iterator[F
     short = ((ends - starts) < SHORT * sizes.size) & (share < SHORT)
     if len(stages) < 2 or not short.any():
         return
-    at = int(np.argmax(short))
+    first = int(np.argmax(short))
     yield _finding(
         "short-stages",
         f"{short.sum()} of {len(stages)} stages are too short to matter, under {SHORT:.0%} of "
-        f"the steps and of the {weight}; the first is steps {starts[at] + 1} to {ends[at]}, "
-        f"{share[at]:.2%} of the {weight}.",
+        f"the steps and of the {weight}; the first is steps {starts[first] + 1} to {ends[first]}, "
+        f"{share[first]:.2%} of the {weight}.",
     )

@@ -1,4 +1,4 @@
-"""Plan: a batch schedule with what it was made from and what it promises."""
+"""Plan: a batch schedule with its inputs and its predicted gain."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Plan:
     stages
         (last step, batch size in samples) of every stage, in order; see ``stages_of``.
     budget
-        What was to be spent, in ``unit``; the stages may spend less, never more.
+        Upper limit of what the stages spend, in ``unit``.
     unit
         "samples" or "tokens".
     sequence_length
@@ -41,13 +41,13 @@ class Plan:
     prediction
         Numbers by name, such as the noise against the constant schedule and against the oracle.
     assumptions
-        Sentences: what the prediction takes for granted.
+        What the prediction assumes, in sentences.
     inputs
         How the rates and the spectrum were given; anything that JSON can hold.
     seed
-        Of the random draws, where there were any.
+        Seed of the random draws, if any.
     version
-        Of the batchlaw that made the plan.
+        Version of batchlaw that made the plan.
     """
 
     rates: FloatArray
@@ -111,7 +111,7 @@ class Plan:
 
     @property
     def samples(self) -> int:
-        """Samples that the run consumes."""
+        """Samples consumed by the run."""
         return self.samples_before(self.steps + 1)
 
     @property
@@ -137,7 +137,7 @@ class Plan:
         return self.samples_before(step) * self.sequence_length
 
     def position(self, samples: int) -> tuple[int, int]:
-        """The update to which the next sample belongs, and how many of its own are consumed.
+        """The update of the next sample, and how many samples of that update are consumed.
 
         After ``samples`` of the run; (steps + 1, 0) at its end. Exact resume needs both.
         """
@@ -153,7 +153,7 @@ class Plan:
         return self.steps + 1, 0
 
     def stage_table(self) -> list[dict[str, int]]:
-        """One row a stage: its first and last step, batch, and the samples before it."""
+        """One row per stage: its first and last step, batch, and the samples before it."""
         rows, first, before = [], 1, 0
         for last, size in self.stages:
             rows.append({"first": first, "last": last, "batch": size, "before": before})
@@ -162,7 +162,7 @@ class Plan:
         return rows
 
     def step_table(self) -> list[dict[str, Any]]:
-        """One row a step: its rate, batch, and the samples before it."""
+        """One row per step: its rate, batch, and the samples before it."""
         batches = self.batches
         before = np.concatenate([[0], np.cumsum(batches)[:-1]])
         return [
@@ -175,12 +175,12 @@ class Plan:
     def to_json(self) -> str:
         """The plan as JSON. Floats keep every digit, so ``from_json`` gives the same plan."""
         return write_plan(
-            {each.name: getattr(self, each.name) for each in fields(self)} | {"steps": self.steps}
+            {f.name: getattr(self, f.name) for f in fields(self)} | {"steps": self.steps}
         )
 
     @classmethod
     def from_json(cls, text: str) -> Plan:
-        """A plan from its JSON; a field that is unknown, missing or wrong is named."""
+        """A plan from its JSON text; an error names the field that is unknown, missing or wrong."""
         return cls(**read_plan(text))
 
     def __eq__(self, other: object) -> bool:
@@ -200,7 +200,7 @@ def stages_of(batches: ArrayLike) -> tuple[tuple[int, int], ...]:
 def samples_of_budget(
     samples: int | None = None, tokens: int | None = None, sequence_length: int | None = None
 ) -> int:
-    """A budget in samples, from samples or tokens; whole samples of the tokens are taken."""
+    """A budget in samples, from samples or tokens; tokens are rounded down to whole samples."""
     if samples is None and tokens is None:
         raise InputError("budget", "must be given, in samples or in tokens")
     if tokens is None:

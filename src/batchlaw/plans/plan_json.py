@@ -36,7 +36,7 @@ _TYPES = {
     "seed": _OPTIONAL,
     "rates": "a list",
 }
-# What the file calls the limits, and their names in ``Limits``.
+# Names of the limits in the file -> names in ``Limits``.
 _LIMITS = {
     "min_batch": "min_batch",
     "max_batch": "max_batch",
@@ -53,7 +53,7 @@ _LIMIT_TYPES = {
 
 def write_plan(values: Mapping[str, Any]) -> str:
     """The fields of a plan, and its number of steps, as text: one field per line."""
-    limits = {name: getattr(values["limits"], ours) for name, ours in _LIMITS.items()}
+    limits = {name: getattr(values["limits"], field) for name, field in _LIMITS.items()}
     document = {name: values.get(name) for name in _TYPES} | {
         "schema": SCHEMA,
         "stages": [list(stage) for stage in values["stages"]],
@@ -71,7 +71,7 @@ def write_plan(values: Mapping[str, Any]) -> str:
 
 
 def read_plan(text: str) -> dict[str, Any]:
-    """The fields of the plan that a text holds; one that is unknown, missing or wrong is named."""
+    """The fields of a plan from its JSON; an error names the one that is unknown or wrong."""
     document = _parse(text)
     _check_fields("plan", document, _TYPES)
     if document.pop("schema") != SCHEMA:
@@ -101,7 +101,7 @@ def read_plan(text: str) -> dict[str, Any]:
         _check_items("stages", stage, _WHOLE)
     limits = document.pop("constraints")
     document["stages"] = tuple(tuple(stage) for stage in document["stages"])
-    document["limits"] = Limits(**{ours: limits[name] for name, ours in _LIMITS.items()})
+    document["limits"] = Limits(**{field: limits[name] for name, field in _LIMITS.items()})
     return document
 
 

@@ -1,4 +1,4 @@
-"""What a trainer is told about a run, and how it counts while the run goes on."""
+"""A trainer's settings for a run, and how it counts progress."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw.plans.plan import samples_of_budget
 
 COUNTERS = ("steps", "samples", "tokens")
-# What ``samples_of_budget`` calls the two lengths of a run.
+# Arguments of ``samples_of_budget`` -> fields of the settings.
 _BUDGETS = {"samples": "train_samples", "tokens": "train_tokens"}
 
 
 @dataclass(frozen=True)
 class TrainerSettings:
-    """What the trainer is told; None is not checked.
+    """Settings of the trainer; those left at None are not checked.
 
     Parameters
     ----------
     train_steps, train_samples, train_tokens, sequence_length
-        Length of the run, in any of the three, and the tokens of a sample.
+        Length of the run in any of the three units, and the tokens per sample.
     data_parallel, micro_batch
-        Replicas, and the samples that a replica takes at once.
+        Number of replicas, and samples per replica in one forward pass.
     dataset_samples
         Size of the dataset.
     counts
         What the trainer's learning-rate schedule counts: "steps", "samples" or "tokens".
     counted_batch
-        The batch size by which the trainer multiplies its steps, to count samples: Megatron-LM
-        trained by iterations does so with its global batch size. None: it counts true updates.
+        The batch size by which the trainer multiplies its steps to count samples, as Megatron-LM
+        does with its global batch size when trained by iterations. None: it counts updates.
     warmup, decay, horizon
         Length of the warmup, length of the decay, and where the decay ends, as counted; the
         decay ends with the run by default.
@@ -53,23 +53,23 @@ class TrainerSettings:
 
     def __post_init__(self) -> None:
         checks.choice("counts", self.counts, COUNTERS)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name != "counts" and value is not None:
-                low = 0 if each.name in ("warmup", "decay") else 1
-                object.__setattr__(self, each.name, checks.count(each.name, value, minimum=low))
+        for name in (f.name for f in fields(self)):
+            value = getattr(self, name)
+            if name != "counts" and value is not None:
+                low = 0 if name in ("warmup", "decay") else 1
+                object.__setattr__(self, name, checks.count(name, value, minimum=low))
         if self.sequence_length is None and (
             self.train_tokens is not None or self.counts == "tokens"
         ):
             raise InputError("sequence_length", "must be given where tokens are counted")
         if self.train_samples is not None and self.train_tokens is not None:
-            self.budget()  # refuses two that contradict each other
+            self.budget()  # refuses a contradiction between the two
         if self.counted_batch is not None and self.counts != "steps":
             needed = f"must be left out unless {arg('counts')} is steps"
             raise InputError("counted_batch", needed, self.counts)
 
     def budget(self) -> int | None:
-        """Samples of the run, if they are known."""
+        """Samples of the run, or None if not known."""
         if self.train_samples is None and self.train_tokens is None:
             return None
         try:
@@ -89,7 +89,7 @@ class TrainerClock:
         self._settings = settings
 
     def counted(self, value: int) -> int:
-        """A setting in the clock's unit."""
+        """A setting converted to the clock's unit."""
         if self._settings.counts == "tokens":
             return value // (self._settings.sequence_length or 1)
         return value * (self._settings.counted_batch or 1)
@@ -105,7 +105,7 @@ class TrainerClock:
         return int(self.reached[-1]) if budget is None else budget
 
     def step(self, count: int) -> int:
-        """The first step that reaches the count; past the end as if the run went on."""
+        """The first step that reaches the count; past the end, as if the run continued."""
         beyond = count - int(self.reached[-1])
         if beyond > 0:
             last = 1 if self.unit == "steps" else int(self.sizes[-1])

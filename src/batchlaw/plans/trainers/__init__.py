@@ -1,8 +1,8 @@
-"""Plan -> what a trainer reads: batch sizes, with learning-rate settings of the same horizon.
+"""Plans in the form that trainers read: batch sizes, and rates with the same horizon.
 
-``TRAINERS`` are the known ones by name, in the order in which faces show them. A further one is a
-file here with a ``Trainer``, and its place in the list below; ``register`` takes one at run time.
-The rules of each are facts of the versions that its file names.
+``TRAINERS`` has them by name, in the order in which they are listed everywhere. To add one, write a
+file here with a ``Trainer`` and put it in the list below; ``register`` adds one at run time.
+Each file names the versions of the trainer whose rules it follows.
 """
 
 from batchlaw.plans.trainers.accumulation import ACCUMULATION

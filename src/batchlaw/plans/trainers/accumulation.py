@@ -1,7 +1,7 @@
 """Gradient accumulation of each stage, with arguments for transformers 5 and Lightning 2.6.
 
 Both count the micro-batches of an epoch modulo the accumulation, so the first update of a stage is
-too small unless the micro-batches before it are a multiple: column ``aligned``.
+too small unless the micro-batches before it are a multiple; column ``aligned`` says so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HEADER = "first_step,last_step,batch,accumulation,micro_batches_before,aligned"
 
 
 def write(plan: Plan, layout: Layout) -> Export:
-    """A CSV table of the stages; the arguments stand above it as comments."""
+    """A CSV table of the stages, with the arguments as comments above it."""
     replicas, micro_batch = layout.value("data_parallel"), layout.value("micro_batch")
     unit = replicas * micro_batch
     first = plan.stages[0][1] // unit
@@ -57,7 +57,7 @@ def _rows(plan: Plan, unit: int) -> list[str]:
 
 
 def _hugging_face(plan: Plan, micro_batch: int) -> tuple[str, Match]:
-    """Trainer's arguments. Update t runs at the rate of the updates before it, t - 1."""
+    """Trainer's arguments. Its schedule counts from 0: update t runs at the rate of count t - 1."""
     phases = find_phases(plan.rates)
     warmup, ratio = phases.warmup - 1, phases.final / phases.peak if phases.decays else 0.0
     match = closest_shape(

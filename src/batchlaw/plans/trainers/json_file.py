@@ -1,4 +1,4 @@
-"""The plan's own file, which ``Plan.from_json`` and ``batchlaw check`` read."""
+"""The plan as JSON, which ``Plan.from_json`` and ``batchlaw check`` read."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 """Arguments of Megatron-LM 0.20 (Megatron Core), which counts rates in samples.
 
-Update t runs at the rate of the samples consumed before it. So the warmup starts at the first
-rate and reaches the peak at the samples before the step that has it; the decay likewise. That is
-exact while the batch is constant in a phase; where it changes there, the rates bend, and the text
-says how far.
+Update t runs at the rate for the samples consumed before it. So the warmup starts at the first
+rate and reaches the peak at the samples before the step with the peak rate; the decay likewise.
+That is exact while the batch is constant in a phase; where it changes, the rates depart from the
+plan's, and the export states by how much.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from batchlaw.plans.trainers.text import comment, headline
 from batchlaw.plans.trainers.trainer import Export, Layout, Trainer
 from batchlaw.schedule.phases import Phases, find_phases
 
-# What Megatron-LM calls each shape.
+# Megatron-LM's names of the shapes.
 DECAYS = {
     "linear": "linear",
     "cosine": "cosine",

@@ -23,7 +23,7 @@ def write(plan: Plan, layout: Layout) -> Export:
     """Python statements for the script that configures the trainer."""
     length = layout.value("sequence_length")
     rows = plan.stage_table()
-    _refuse_what_it_cannot_do(rows)
+    _refuse_unsupported_changes(rows)
     phases = find_phases(plan.rates)
     match = _match(plan, phases)
     notes = [
@@ -66,7 +66,8 @@ def _code(
 
 
 def _match(plan: Plan, phases: Phases) -> Match:
-    # Its cosine decays from the end of the warmup; only its linear decay follows a plateau.
+    # OLMo-core's cosine starts at the end of the warmup; only its linear decay can follow a
+    # plateau.
     shapes = ("linear", "cosine") if phases.warmup == phases.stable else ("linear",)
     return closest_shape(
         plan.rates,
@@ -93,7 +94,7 @@ def _scheduler(phases: Phases, shape: str) -> str:
     )
 
 
-def _refuse_what_it_cannot_do(rows: list[dict[str, int]]) -> None:
+def _refuse_unsupported_changes(rows: list[dict[str, int]]) -> None:
     for old, new in itertools.pairwise(rows):
         small, large = sorted((old["batch"], new["batch"]))
         change = f"{old['batch']} to {new['batch']} after step {old['last']}"

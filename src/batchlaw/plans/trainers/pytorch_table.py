@@ -8,7 +8,7 @@ from batchlaw.plans.trainers.trainer import Export, Layout, Trainer
 
 
 def write(plan: Plan, layout: Layout) -> Export:
-    """One row per update: exact for batches and rates, whatever their shape."""
+    """One row per update: exact for any batches and rates."""
     del layout
     notes = [
         headline(plan, "Batch sizes and rates for a PyTorch loop"),

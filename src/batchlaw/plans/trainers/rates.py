@@ -1,4 +1,4 @@
-"""The planned rates as a trainer would run them: a warmup, a plateau and a decay it knows."""
+"""The planned rates as a trainer would run them: warmup, plateau and one of its own decays."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.schedule.phases import Phases
 
-# Decays from 1 at x = 0 to 0 at x = 1, as trainers define them. Megatron-LM calls the last one
-# exponential: half a life long, shifted and scaled; it is not the paper's.
+# Decays from 1 at x = 0 to 0 at x = 1, as trainers define them. The last one is Megatron-LM's
+# "exponential": one half-life, shifted and scaled; it is not the paper's.
 SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "linear": lambda x: 1.0 - x,
     "cosine": lambda x: 0.5 * (1.0 + np.cos(np.pi * x)),
@@ -22,18 +22,18 @@ SHAPES: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 @dataclass(frozen=True)
 class Match:
-    """The decay of a trainer that is closest to the plan's, and how far its rates are off.
+    """The decay of a trainer that is closest to the plan's, and its largest departure.
 
     Attributes
     ----------
     shape
-        The decay that was taken.
+        The closest decay.
     departure
         Largest distance from the plan's rates, as a share of the peak.
     step
-        The step at which it is that large.
+        The step of the largest distance.
     shapes
-        The decays that this trainer could run.
+        The decays that this trainer supports.
     """
 
     shape: str
@@ -72,9 +72,10 @@ def trainer_rates(
 def closest_shape(
     rates: FloatArray, shapes: Sequence[str], run: Callable[[str], FloatArray]
 ) -> Match:
-    """Which of the trainer's decays, run by ``run``, comes closest to the rates."""
+    """The trainer's decay that is closest to the rates; ``run`` gives the rates of a decay."""
     matches = []
     for shape in shapes:
-        apart = np.abs(run(shape) - rates) / rates.max()
-        matches.append(Match(shape, float(apart.max()), int(np.argmax(apart)) + 1, tuple(shapes)))
+        distance = np.abs(run(shape) - rates) / rates.max()
+        step = int(np.argmax(distance)) + 1
+        matches.append(Match(shape, float(distance.max()), step, tuple(shapes)))
     return min(matches, key=lambda match: match.departure)

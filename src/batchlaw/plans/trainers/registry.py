@@ -1,4 +1,4 @@
-"""Trainers by name. Help, the page and the documentation list what is registered here."""
+"""Registry of trainers: help, the page and the documentation are derived from it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def register(trainer: Trainer) -> Trainer:
     Parameters
     ----------
     trainer
-        What it is called, what it needs, and how it writes.
+        Name, needs and writer of the export.
     """
     if trainer.name in TRAINERS:
         raise InputError("trainer", "must have a name of its own", repr(trainer.name))
@@ -40,14 +40,14 @@ def export(
     Parameters
     ----------
     plan
-        What is written.
+        The plan to write.
     trainer
         A name in ``TRAINERS``, such as "megatron".
     sequence_length
-        Tokens of a sample, where the plan does not know: some trainers count tokens.
+        Tokens per sample, if the plan does not have it: some trainers count tokens.
     data_parallel, micro_batch
-        Replicas, and the samples that a replica takes at once. Stages that they do not divide
-        are refused, whether or not the trainer needs to know them.
+        Number of replicas, and samples per replica in one forward pass. Stages that are not
+        multiples of their product are refused, whether or not the trainer needs them.
     epoch_samples
         Size of the dataset, for Lightning's scheduler, which is keyed by epoch.
     """
@@ -65,11 +65,11 @@ def export(
 
 def table_rows() -> list[str]:
     """One row of a Markdown table per trainer, for the documentation."""
-    return [f"| {' | '.join(_cells(each))} |" for each in TRAINERS.values()]
+    return [f"| {' | '.join(_cells(trainer))} |" for trainer in TRAINERS.values()]
 
 
 def _cells(trainer: Trainer) -> tuple[str, ...]:
-    """Name, title, what is written, what must be given, and how the batch may change."""
+    """Name, title, content of the export, required options, and how the batch may change."""
     options = ", ".join(f"`--{name.replace('_', '-')}`" for name in trainer.needs)
     changes = "freely" if trainer.batch_factor is None else f"by powers of {trainer.batch_factor}"
     return f"`{trainer.name}`", trainer.title, trainer.summary, options or "nothing", changes

@@ -1,4 +1,4 @@
-"""Lines that exports share."""
+"""Lines common to the exports."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from batchlaw.plans.plan import Plan
 
 
 def headline(plan: Plan, what: str) -> str:
-    """What this is, for how many updates, samples and stages, and whose version made it."""
+    """Title, number of updates, samples and stages, and batchlaw's version."""
     return (
         f"{what}: {plan.steps} updates, {plan.samples} samples, {len(plan.stages)} stages "
         f"(batchlaw {plan.version})."
@@ -16,5 +16,5 @@ def headline(plan: Plan, what: str) -> str:
 
 
 def comment(lines: Iterable[str]) -> str:
-    """Lines behind ``#``, which every trainer's file takes for a comment."""
+    """Lines after ``#``, a comment in every trainer's format."""
     return "".join(f"# {line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""What a trainer is to a plan: its name, what it must be told, and how a plan is written for it."""
+"""Trainer: its name, the settings it needs, and how a plan is written for it."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from batchlaw._base.errors import InputError
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.trainers.rates import Match
 
-# Rates that are further off, as a share of the peak, deserve a warning.
+# Departure of the rates, as a share of the peak, above which an export carries a warning.
 TOLERANCE = 0.02
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How samples are shaped and spread: what a plan does not know about the run.
+    """Settings of a run that are not in the plan.
 
     Attributes
     ----------
     sequence_length
-        Tokens of a sample.
+        Tokens per sample.
     data_parallel, micro_batch
-        Replicas, and the samples that a replica takes at once.
+        Number of replicas, and samples per replica in one forward pass.
     epoch_samples
         Size of the dataset.
     """
@@ -34,13 +34,13 @@ class Layout:
     epoch_samples: int | None = None
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
+        for name in (f.name for f in fields(self)):
+            value = getattr(self, name)
             if value is not None:
-                object.__setattr__(self, each.name, checks.count(each.name, value))
+                object.__setattr__(self, name, checks.count(name, value))
 
     def value(self, name: str) -> int:
-        """A field that the trainer lists among its needs, so that ``export`` asked for it."""
+        """A field among the trainer's needs, which ``export`` has checked to be given."""
         value: int | None = getattr(self, name)
         if value is None:
             raise LookupError(f"{name} is not among the needs of this trainer")
@@ -54,7 +54,7 @@ class Export:
     Attributes
     ----------
     text
-        What the trainer reads, or what is pasted into it.
+        The trainer's file, or the text to paste into its configuration.
     match
         How the trainer's rates depart from the plan's; None where every rate is written out.
     """
@@ -64,7 +64,7 @@ class Export:
 
     @property
     def warning(self) -> str:
-        """What to tell the user where the trainer can't run the planned rates; else empty."""
+        """A warning where the trainer cannot run the planned rates; else empty."""
         if self.match is None or self.match.departure <= TOLERANCE:
             return ""
         return (
@@ -82,19 +82,19 @@ class Trainer:
     Attributes
     ----------
     name
-        What ``export``, the command line and the page call it.
+        Its name in ``export``, the command line and the page.
     title
-        What people call it.
+        Its usual name.
     summary
-        What its export is, in a few words.
+        Its export in a few words.
     write
         Plan and layout to ``Export``; called with a layout that has all of ``needs``.
     file_name, media_type
-        Of the export as a file.
+        Name and type of the export as a file.
     needs
         Fields of ``Layout`` that must be given.
     batch_factor
-        Where the batch can change by whole factors only: plan with powers of this one.
+        For a trainer that changes the batch by whole factors only: plan with powers of this.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Trainer:
     batch_factor: int | None = None
 
     def __post_init__(self) -> None:
-        known = [each.name for each in fields(Layout)]
+        known = [f.name for f in fields(Layout)]
         for need in self.needs:
             if need not in known:
                 raise InputError("needs", f"must be fields of a layout, {', '.join(known)}", need)
