@@ -9,7 +9,7 @@ import numpy as np
 
 
 def influence(mu, rates):
-    """kappa_t straight from its definition."""
+    """kappa_t directly from its definition."""
     T = len(rates)
     kappa = np.zeros(T)
     for t in range(T):
@@ -44,7 +44,7 @@ def effective_fluctuation(kappa, batches, N, replacement=False):
 
 
 def best_integers(kappa, budget, low=1, high=None, unit=1):
-    """The smallest sum kappa_t / B_t, by trying every schedule."""
+    """The smallest sum kappa_t / B_t over all schedules, by enumeration."""
     high = budget if high is None else high
     sizes = [b for b in range(low, high + 1) if b % unit == 0]
     best = math.inf
@@ -57,7 +57,7 @@ def best_integers(kappa, budget, low=1, high=None, unit=1):
 
 
 def paper_rounding(weights, budget):
-    """One each, the rest in proportion, largest remainders first, earliest on ties."""
+    """One per step, the rest in proportion by largest remainders, ties to the earliest step."""
     total = sum(weights)
     quota = [(budget - len(weights)) * w / total for w in weights]
     batches = [1 + math.floor(q) for q in quota]
@@ -79,13 +79,13 @@ def sgd(features, labels, rates, index_sets):
 
 
 def partition(batches):
-    """Index sets of one pass in the dataset's order."""
+    """Index sets of one pass, in the order of the dataset."""
     ends = np.cumsum(batches)
     return [range(end - b, end) for end, b in zip(ends, batches, strict=True)]
 
 
 def subsets(N, batches, rng):
-    """Index sets without replacement: the start of a Fisher-Yates shuffle, kept between steps."""
+    """Index sets without replacement: a partial Fisher-Yates shuffle, continued at each step."""
     rows = list(range(N))
     for batch in batches:
         for k in range(batch):
@@ -100,18 +100,18 @@ def with_replacement(N, batches, rng):
 
 
 def epochs(N, batches, rng):
-    """Index sets of random reshuffling; a batch may run across the end of an epoch."""
+    """Index sets of random reshuffling; a batch may span two epochs."""
     rows = list(range(N))
-    left = []
+    remaining = []
     for batch in batches:
         picked = []
         while len(picked) < batch:
-            if not left:
+            if not remaining:
                 for k in range(N):
                     p = k + int(rng.random() * (N - k))
                     rows[k], rows[p] = rows[p], rows[k]
-                left = list(rows)
-            picked.append(left.pop(0))
+                remaining = list(rows)
+            picked.append(remaining.pop(0))
         yield picked
 
 
@@ -126,7 +126,7 @@ def gradient_descent(features, labels, rates):
 
 
 def dense_one_pass(covariance, optimum, s2, rates, batches):
-    """Bias, noise variance, covariance variance by full matrices (paper, appendix F).
+    """Bias, noise variance and covariance variance from full matrices (paper, appendix F).
 
     Gaussian fourth moments: E[(zz' - S) C (zz' - S)] = S C S + S tr(S C).
     """
@@ -149,9 +149,9 @@ def dense_one_pass(covariance, optimum, s2, rates, batches):
 
 
 def sketched_problem(weights, columns, eigenvalues, sigma):
-    """Sigma's eigenvalues, mu_j (Q'u*)_j^2, Approx and s2 from the whole matrices S, H, w*.
+    """Sigma's eigenvalues, (Q'u*)_j^2, Approx and s2 from the full S, H and w*.
 
-    ``columns`` is S; everything is formed at once.
+    ``columns`` is S.
     """
     S, H = columns, np.diag(eigenvalues)
     Sigma = S @ H @ S.T
@@ -184,10 +184,10 @@ def torch_nesterov(e, v, gradient, rate, beta):
 
 
 def dense_momentum(covariance, optimum, s2, rates, batches, betas, step, average):
-    """Bias and variance of the readout by full matrices over (e, v, s) in any basis.
+    """Bias and variance of the readout from full matrices over (e, v, s), in any basis.
 
-    The linear maps are found by probing ``step`` with unit vectors, and E over Gaussian
-    batches is the noise (S Y S + S tr(S Y) + s2 S)/B at the gradient point, found likewise.
+    The linear maps and the gradient point are found by probing ``step`` with unit vectors; the
+    noise covariance of a Gaussian batch there is (S Y S + S tr(S Y) + s2 S)/B.
     """
     S = covariance
     M = len(optimum)
@@ -203,12 +203,12 @@ def dense_momentum(covariance, optimum, s2, rates, batches, betas, step, average
         F = np.zeros((3 * M, 3 * M))
         F[:, : 2 * M] = np.stack([probe(x, lambda y: S @ y) for x in unit], axis=1)
         F[2 * M :, 2 * M :] = np.eye(M)
-        at = []  # where the gradient is taken, as a linear map of (e, v)
+        columns = []  # of the map from (e, v) to the point where the gradient is taken
         for x in unit:
-            seen = []
-            probe(x, lambda y, seen=seen: seen.append(y) or np.zeros(M))
-            at.append(seen[0])
-        G = np.stack(at, axis=1)
+            points = []
+            probe(x, lambda y, points=points: points.append(y) or np.zeros(M))
+            columns.append(points[0])
+        G = np.stack(columns, axis=1)
         into = np.stack([probe(np.zeros(2 * M), lambda y, n=n: n) for n in np.eye(M)], axis=1)
         centre = G @ mean[: 2 * M]
         Y = G @ P[: 2 * M, : 2 * M] @ G.T + np.outer(centre, centre)
@@ -220,7 +220,7 @@ def dense_momentum(covariance, optimum, s2, rates, batches, betas, step, average
 
 
 def influence_by_perturbation(mu, rates, betas, step, average):
-    """kappa_t = sum_j mu_j^2 psi_tj^2, psi from a run with a unit of noise at step t alone."""
+    """kappa_t = sum_j mu_j^2 psi_tj^2, psi from a run with unit noise at step t only."""
     kappa = np.zeros(len(rates))
     for t in range(len(rates)):
         for m in mu:
@@ -233,7 +233,7 @@ def influence_by_perturbation(mu, rates, betas, step, average):
 
 
 def dense_fluctuation(covariance, features, labels, rates, batches, replacement=False):
-    """tr(Sigma C_L) by full matrices, sample by sample, with no eigenbasis of the data.
+    """tr(Sigma C_L) from full matrices, sample by sample, without the data's eigenbasis.
 
     The covariance of a batch mean is rho/N sum_i of (g_i - mean g)(g_i - mean g)^T, where
     g_i = z_i (z_i . u - y_i) at u = theta + noise of covariance C (paper, appendices I and J).
@@ -266,7 +266,7 @@ def index_sequences(N, batches, replacement=False):
 
 
 def epoch_sequences(N, batches):
-    """Every sequence of batches of random reshuffling: each epoch in each of its orders."""
+    """Every sequence of batches of random reshuffling: all orders of every epoch."""
     epochs = -(-sum(batches) // N)
     ends = np.cumsum(batches)
     for orders in itertools.product(itertools.permutations(range(N)), repeat=epochs):

@@ -1,7 +1,7 @@
-"""What is refused, by which field, and in which words.
+"""What is refused, with which field and which sentence.
 
-The sentences stand in tests/refusals.txt; ``python tests/_base/test_refusals.py`` writes them anew.
-Other tests of refusals assert the field.
+The sentences are pinned in tests/refusals.txt; ``python tests/_base/test_refusals.py`` rewrites it.
+Other tests of refusals assert only the field.
 """
 
 import contextlib
@@ -298,7 +298,7 @@ FILES = {
 
 
 def refusal(text):
-    """The error of a call of the public API, or of a command."""
+    """The error raised by a call of the public API or by a command."""
     try:
         if text.startswith("batchlaw "):
             app(shlex.split(text)[1:])
@@ -310,7 +310,7 @@ def refusal(text):
 
 
 def sentence(text):
-    """What the caller reads: a command has the names of its options in it."""
+    """What the caller reads; a command's sentence uses the names of its options."""
     if not text.startswith("batchlaw "):
         return str(refusal(text))
     with (
@@ -324,14 +324,14 @@ def sentence(text):
 
 
 def table():
-    """(room, call or command, field) of every refusal."""
+    """(room, call or command, field) for every refusal."""
     yield from ((room, call, field) for room, rows in CALLS.items() for call, field in rows)
     for command, rows in COMMANDS.items():
         yield from ((command, f"batchlaw {words}", field) for words, field in rows)
 
 
 def snapshot():
-    """Call or command -> the sentence that is pinned."""
+    """Call or command -> its pinned sentence."""
     lines = SNAPSHOT.read_text().splitlines()
     pairs = [line for line in lines if line and not line.startswith("#")]
     return dict(zip(pairs[::2], (line.strip() for line in pairs[1::2]), strict=True))
@@ -344,7 +344,7 @@ def write_files(folder):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """The commands run where the files of the table are, and name them as they stand there."""
+    """A folder with the files of FILES, as the current directory."""
     write_files(tmp_path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -356,7 +356,7 @@ def test_a_refusal_names_its_field_in_the_words_of_the_snapshot(text, field, fol
 
     assert field_of(refusal(text)) == field
     assert sentence(text) == snapshot()[text]
-    # The lock of a store stays: another process may be waiting for it.
+    # A store's lock file stays: another process may be waiting for it.
     left = {path.name for path in folder.iterdir() if path.suffix != ".lock"}
     assert left == FILES.keys()
 
@@ -371,10 +371,10 @@ def test_the_table_reaches_every_kind_of_input():
 
 def write_snapshot():
     lines = ["# What is refused, and in which words: python tests/_base/test_refusals.py"]
-    room = None
-    for each, text, _ in table():
-        lines += ["", f"# {each}"] if each != room else []
-        room = each
+    previous = None
+    for room, text, _ in table():
+        lines += ["", f"# {room}"] if room != previous else []
+        previous = room
         lines += [text, f"    {sentence(text)}"]
     SNAPSHOT.write_text("\n".join(lines) + "\n")
 

@@ -87,11 +87,11 @@ def test_paper_rounding_matches_its_description(sqrt_kappa, extra):
     ours = bl.allocate(np.square(sqrt_kappa), budget, method="paper")
     expected = reference.paper_rounding(sqrt_kappa, budget)
     assert ours.sum() == budget
-    # A tie of remainders may fall either way by rounding; nothing else may differ.
+    # Rounding may break a tie of remainders either way; nothing else may differ.
     assert np.abs(ours - expected).sum() <= 2
 
 
-def test_paper_rounding_shares_out_what_the_cap_cuts_off():
+def test_paper_rounding_redistributes_what_exceeds_the_cap():
     batches = bl.allocate([100.0, 1.0, 1.0], 12, method="paper", max_batch=5)
     assert batches.tolist() == [5, 4, 3]
 
@@ -112,7 +112,7 @@ def test_greedy_is_between_continuous_and_paper(paper):
 
 
 def _heap_greedy(kappa, budget, low, high):
-    """One sample at a time to the largest gain, the earliest on ties."""
+    """One sample at a time to the largest gain, ties to the earliest step."""
     batches = [low] * len(kappa)
     heap = [(-k / (low * (low + 1)), i) for i, k in enumerate(kappa) if low < high]
     heapq.heapify(heap)
@@ -136,7 +136,7 @@ def test_greedy_hands_out_samples_as_a_heap_would():
         assert (kappa / ours).sum() <= (kappa / expected).sum() * (1 + 1e-13)
 
 
-def test_samples_that_nobody_needs_go_to_the_earliest_idle_steps():
+def test_samples_beyond_the_cap_go_to_the_earliest_idle_steps():
     batches = bl.allocate([1.0, 0.0, 0.0, 0.0], 12, max_batch=4)
     assert batches.tolist() == [4, 3, 3, 2]
 
@@ -150,7 +150,7 @@ def test_paper_rounding_keeps_minimum_and_multiples():
 @pytest.mark.parametrize("method", ["greedy", "paper"])
 @pytest.mark.parametrize("budget", [2**53, 4070870283425532, 10**15 + 7])
 def test_the_largest_budgets_are_spent_exactly(method, budget):
-    """T budget passes 2^63 here, and quotas are rounded."""
+    """T x budget exceeds 2^63 here, and quotas are rounded."""
     for kappa in (np.ones(2048), np.random.default_rng(0).random(7)):
         assert int(bl.allocate(kappa, budget, method=method).sum()) == budget
 
@@ -184,7 +184,7 @@ def test_a_huge_budget_is_spent_exactly_and_costs_as_many_rounds_as_a_small_one(
         assert batches.sum() == budget
         rounds[budget] = calls
     monkeypatch.undo()
-    # Bisection works on the logarithm of the gain: precision, not budget, sets the rounds.
+    # Bisection of the logarithm of the gain: precision, not budget, sets the number of rounds.
     assert rounds[10**12] < 3 * rounds[2000] + 20
     ideal = bl.allocate(kappa, 10**12, method="continuous")
     assert np.abs(batches - ideal).max() < 2
@@ -206,7 +206,7 @@ def test_families_sum_to_the_budget_and_have_their_shapes(paper):
 
 
 def test_an_uneven_constant_schedule_puts_the_extra_samples_first(paper):
-    """math of the trap: at N = 96 the order of the extras changes sum kappa/B by 46 %."""
+    """At N = 96 the order of the extra samples changes sum kappa/B by 46 %."""
     kappa = bl.influence(paper.eigenvalues, bl.wsd(64, 0.05))
     constant = bl.schedule_families(kappa, 96)["constant"]
     assert (kappa / constant).sum() == pytest.approx(0.01008, abs=5e-6)

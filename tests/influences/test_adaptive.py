@@ -1,4 +1,4 @@
-"""Influence from measured spectra: tails, noise of its own, and Adam with frozen scales."""
+"""Influence from measured spectra: tails, measured noise, and Adam with frozen scales."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def frozen_adam(P, G, rates, kicks, beta, decay, debias, start):
 @pytest.mark.parametrize("decay", [0.0, 0.3])
 @pytest.mark.parametrize("beta", [0.0, 0.9])
 def test_influence_is_the_exact_effect_of_noise_under_frozen_adam(beta, decay, debias):
-    """Each kick of size sqrt(C) in every direction of noise; the final loss doubled is kappa."""
+    """Kick each update by every column of sqrt(C); twice the final loss sums to kappa."""
     rng = np.random.default_rng(1)
     P = rng.uniform(0.3, 3.0, 4)
     Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
@@ -84,7 +84,7 @@ def test_nodes_keep_the_trace_and_the_dimension(tail):
 
 
 def test_a_power_tail_recovers_the_influence_of_a_power_law():
-    """20 of 1000 eigenvalues and the trace; one lump, or none, is off by half and more."""
+    """From 20 of 1000 eigenvalues and the trace; one lump or no tail is off by over half."""
     rates = bl.wsd(400, 0.5)
     whole = bl.influence(np.arange(1, 1001) ** -1.6, rates)
     errors = {}
@@ -117,7 +117,7 @@ def test_negative_eigenvalues_are_left_out():
 
 
 def test_exact_slopes_of_the_regression_are_just_above_influence():
-    """The regression of examples/sensitivity.py: what a noise-free measurement would find."""
+    """The regression of examples/sensitivity.py, as a noise-free measurement would see it."""
     mu, rates = np.arange(1, 33) ** -1.5, bl.wsd(80, 0.2)
     slopes = np.empty(80)
     start, shares = np.zeros(32), np.full(80, 1.0 / 16.0)
@@ -126,7 +126,7 @@ def test_exact_slopes_of_the_regression_are_just_above_influence():
     assert 1.0 < ratio.min() < ratio.max() < 1.04
 
 
-def test_bad_input_is_refused_in_one_line():
+def test_bad_input_is_refused_by_field():
     with refused("beta1"):
         adam_influence(MU, RATES, beta1=1.0)
     with refused("weight_decay"):

@@ -60,8 +60,9 @@ def test_the_proxy_is_the_paper_form_at_scale_one_half():
 
 def test_the_proxy_does_not_change_when_features_and_rates_are_rescaled_together():
     rates = bl.wsd(64, 0.05)
-    one, two = bl.influence_proxy(rates, 2.0, 1.3), bl.influence_proxy(rates / 7, 2.0, 1.3 * 7)
-    np.testing.assert_allclose(one / one.sum(), two / two.sum(), rtol=1e-12)
+    original = bl.influence_proxy(rates, 2.0, 1.3)
+    rescaled = bl.influence_proxy(rates / 7, 2.0, 1.3 * 7)
+    np.testing.assert_allclose(original / original.sum(), rescaled / rescaled.sum(), rtol=1e-12)
 
 
 def test_the_proxy_is_nearly_as_good_as_the_spectrum(paper):
@@ -91,7 +92,7 @@ def test_bad_rates_are_named():
         bl.influence([1.0], [0.1], multiplicity=[1, 2])
 
 
-def test_a_problem_brings_its_multiplicities():
+def test_influence_uses_the_multiplicities_of_a_problem():
     problem = bl.Problem.from_spectrum([1.0, 0.01], [1.0, 1.0], 1.0, [1, 500])
     rates = bl.wsd(64, 0.1)
     expected = bl.influence(problem.eigenvalues, rates, multiplicity=[1, 500])
@@ -101,7 +102,7 @@ def test_a_problem_brings_its_multiplicities():
 
 
 def test_influence_is_exact_where_a_step_nearly_removes_a_direction():
-    """gamma mu within rounding of 1: what is left is the rounding error itself."""
+    """gamma mu within rounding of 1: the remainder is the rounding error itself."""
     for mu, rates in ((0.1, [1.0, 10.0]), (0.7666606823802343, [1.30435800737] * 3)):
         exact = [Fraction(r) ** 2 * Fraction(mu) ** 2 for r in rates]
         for t in range(len(rates)):

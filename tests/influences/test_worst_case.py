@@ -35,7 +35,7 @@ def test_one_candidate_is_its_own_oracle():
 
 
 def test_a_range_of_exponents_costs_less_than_the_wrong_exponent():
-    """WSD, 512 steps, a from 1.2 to 3: 1.6 % at worst, where a wrong guess costs up to 7 %."""
+    """WSD, 512 steps, a from 1.2 to 3: 1.6 % at worst, while a wrong guess costs up to 7 %."""
     rates = bl.wsd(512, 0.05)
     ours = robust_influence(power_law_candidates(rates, bl.PowerLaw((1.2, 3.0), 1.3)))
     assert ours.worst_ratio == pytest.approx(1.0157, abs=2e-4)

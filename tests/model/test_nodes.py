@@ -16,7 +16,7 @@ def _energy(problem):
     return float(problem.multiplicity @ (problem.eigenvalues * problem.target_energy))
 
 
-def _written_out(a, b, size, problem):
+def _explicit(a, b, size, problem):
     i = np.arange(1.0, size + 1.0)
     return bl.Problem.from_spectrum(
         i**-a, i ** (a - b), problem.noise_variance, approximation=problem.approximation
@@ -66,7 +66,7 @@ def test_huge_sizes_have_the_sums_of_the_zeta_function(a, b, size):
     assert (problem.multiplicity > 0).all()
 
 
-def test_up_to_as_many_directions_as_nodes_every_one_is_written_out():
+def test_with_no_more_directions_than_nodes_each_is_explicit():
     problem = bl.Problem.power_law_nodes(1.8, 1.4, 50, nodes=50)
     np.testing.assert_array_equal(problem.multiplicity, np.ones(50))
     np.testing.assert_allclose(problem.eigenvalues, np.arange(1.0, 51.0) ** -1.8, rtol=1e-15)
@@ -81,18 +81,18 @@ def test_risk_on_nodes_is_the_risk_of_all_directions_within_its_estimate(a, b, s
         problem = bl.Problem.power_law_nodes(a, b, size, nodes=nodes)
         full, fine, coarse = (
             _parts(p, rates, batches)
-            for p in (_written_out(a, b, size, problem), problem, problem.coarser)
+            for p in (_explicit(a, b, size, problem), problem, problem.coarser)
         )
         error, estimate = np.abs(fine - full), np.abs(fine - coarse)
         assert (error <= estimate + 1e-12 * full).all()
         assert (error <= (1e-4 if nodes == 40 else 1e-9) * full).all()
 
 
-def test_risk_settles_as_the_size_grows():
+def test_risk_converges_as_the_size_grows():
     rates, batches = bl.wsd(500, 0.5), np.full(500, 2.0)
     problems = [bl.Problem.power_law_nodes(2.0, 1.5, size) for size in (10**9, 10**12, math.inf)]
     bias = [_parts(p, rates, batches)[0] + p.approximation for p in problems]
-    # Directions past the first 10^9 have not moved: approximation and bias together settle.
+    # Directions beyond the first 10^9 have not moved, so approximation + bias converges.
     np.testing.assert_allclose(bias, bias[-1], rtol=1e-9)
     assert problems[-1].approximation == 0.0
 
@@ -109,7 +109,7 @@ def _root(function, low, high):
 def test_sketch_nodes_satisfy_the_deterministic_equivalent(rows):
     a, b = 2.0, 1.5
     problem = bl.Problem.power_law_nodes(a, b, rows, kind="sketch")
-    mu, many, energy = problem.eigenvalues, problem.multiplicity, problem.target_energy
+    mu, counts, energy = problem.eigenvalues, problem.multiplicity, problem.target_energy
     i = np.arange(1.0, 2e5)
     rest, rest_slope = power_sum_after(b, i[-1]), power_sum_after(a + b, i[-1])
 
@@ -126,8 +126,8 @@ def test_sketch_nodes_satisfy_the_deterministic_equivalent(rows):
     assert problem.approximation == pytest.approx(unexplained(q0), rel=1e-8)
     for ridge in rows**-a * np.array([0.1, 3.0, 100.0]):
         q = _root(lambda q, ridge=ridge: ridge - q * (1 - degrees(q) / rows), 1e-12, 1e6)
-        assert many @ (1 / (mu + ridge)) == pytest.approx(rows / q, rel=1e-6)
-        stieltjes = many @ (mu * energy / (mu + ridge)) + problem.approximation / ridge
+        assert counts @ (1 / (mu + ridge)) == pytest.approx(rows / q, rel=1e-6)
+        stieltjes = counts @ (mu * energy / (mu + ridge)) + problem.approximation / ridge
         assert stieltjes == pytest.approx(unexplained(q) / ridge, rel=1e-6)
 
 
@@ -161,7 +161,7 @@ def test_sketch_nodes_have_the_risk_of_real_sketches(rows, dim, seeds):
         drawn.append([*_parts(real, rates, batches), approximation])
     ours = np.array([*_parts(problem, rates, batches), problem.approximation])
     average, spread = np.mean(drawn, axis=0), np.std(drawn, axis=0, ddof=1)
-    # The equivalent is of leading order: it may be off by a small multiple of 1/M.
+    # The equivalent holds to leading order: it may be off by a small multiple of 1/M.
     assert (np.abs(ours - average) < 3 * spread / math.sqrt(seeds) + 0.2 / rows * average).all()
 
 
@@ -179,7 +179,7 @@ def test_the_error_estimate_of_sketch_nodes_is_honest(a, b, rows):
         assert estimate < (3e-2 if nodes == 32 else 1e-3)
 
 
-def test_a_sketch_of_any_size_comes_to_the_whole_power_law():
+def test_a_sketch_of_growing_size_approaches_the_whole_power_law():
     rates, batches = bl.wsd(300, 0.5), np.full(300, 2.0)
     whole = bl.Problem.power_law_nodes(2.0, 1.5, math.inf)
     endless = bl.Problem.power_law_nodes(2.0, 1.5, math.inf, kind="sketch")

@@ -89,7 +89,7 @@ def test_sample_has_the_joint_law(small):
     features, labels = small.sample(n, seed=3)
     mu, s2 = small.eigenvalues, small.noise_variance
     covariance = features.T @ features / n
-    # var(z_i z_j) = mu_i mu_j (1 + [i = j]), so these are entries in standard errors.
+    # var(z_i z_j) = mu_i mu_j (1 + [i = j]) gives the standard error of each entry.
     errors = np.sqrt(np.outer(mu, mu) * (1 + np.eye(mu.size)) / n)
     assert (np.abs(covariance - np.diag(mu)) < 4 * errors).all()
     residual = labels - features @ small.optimum
@@ -97,7 +97,7 @@ def test_sample_has_the_joint_law(small):
     assert (np.abs(features.T @ residual / n) < 4 * np.sqrt(mu * s2 / n)).all()
 
 
-def test_sample_is_fixed_by_its_seed_and_does_not_depend_on_the_cuts(small):
+def test_sample_depends_on_its_seed_but_not_on_how_it_is_split(small):
     features, labels = small.sample(7, seed=5)
     rng = np.random.default_rng(5)
     first, second = small.sample(3, rng), small.sample(4, rng)
