@@ -4,7 +4,7 @@
 
 One-pass: N = 512, T = 64, gamma = 0.05, the paper's constant batches. Multi-pass: L = 512, budget
 4096, one dataset for the fluctuation and 8 for gradient descent. About 40 seconds.
-With --slips, the measurements behind the section on slips instead; about two minutes.
+With --slips: the measurements behind the section on slips instead, about two minutes.
 """
 
 import sys
@@ -30,7 +30,7 @@ def ambient():
 
 
 def dense_fluctuation(problem, features, rates, rho, labels=None):
-    """Exact fluctuation given the data, or averaged over the labels where there are none."""
+    """Exact fluctuation given the data, or averaged over the labels if none are given."""
     samples, size = features.shape
     mu, u = problem.eigenvalues, problem.optimum
     Sigma_hat = features.T @ features / samples
@@ -85,20 +85,20 @@ def ambient_bounds(problem):
     """Appendices C, D, G and the sketch's half of K; gradient descent with L = 512."""
     lam, sketch, w = ambient()
     energies = power_law(B - A, 1, DIM)
-    one, many = bl.wsd(T, GAMMA), bl.wsd(L, GAMMA)
+    one_pass, descent = bl.wsd(T, GAMMA), bl.wsd(L, GAMMA)
     basis = np.linalg.eigh((sketch * lam) @ sketch.T)[1][:, ::-1]
     data = datasets(problem) @ basis.T
     yield bounds.approximation_upper(lam, sketch, w)
     yield bounds.approximation_spectral(lam, sketch, w)
     yield bounds.expected_approximation(lam, sketch, energies)
     yield bounds.approximation_order(lam, sketch, B)
-    yield bounds.gd_bias_upper(lam, sketch, w, many, data)
-    yield bounds.gd_bias_order(lam, sketch, w, many, data)
-    yield bounds.gd_bias_lower(lam, sketch, energies, many, data)
-    yield bounds.one_pass_bias_upper(lam, sketch, w, one)
-    yield bounds.one_pass_bias_upper(lam, sketch, w, one, as_printed=True)
-    yield bounds.one_pass_bias_lower(lam, sketch, energies, one)
-    yield bounds.one_pass_bias_lower(lam, sketch, energies, one, cutoff=False)
+    yield bounds.gd_bias_upper(lam, sketch, w, descent, data)
+    yield bounds.gd_bias_order(lam, sketch, w, descent, data)
+    yield bounds.gd_bias_lower(lam, sketch, energies, descent, data)
+    yield bounds.one_pass_bias_upper(lam, sketch, w, one_pass)
+    yield bounds.one_pass_bias_upper(lam, sketch, w, one_pass, as_printed=True)
+    yield bounds.one_pass_bias_lower(lam, sketch, energies, one_pass)
+    yield bounds.one_pass_bias_lower(lam, sketch, energies, one_pass, cutoff=False)
     yield bounds.tail_concentration(lam, sketch, M // 2)
     yield bounds.head_concentration(lam, sketch, 4)
     yield bounds.head_concentration(lam, sketch, 4, as_printed=True)

@@ -19,7 +19,7 @@ TEST = "test_claims.py::test_no_claim_is_contradicted_and_every_planted_wrong_la
 
 
 def measured(cases: list[dict]) -> str:
-    """How far the cases are from their law at most, or the range of the estimates."""
+    """The largest distance of a case from its law, or the range of the estimates."""
     values = [case["measured"] for case in cases]
     law = cases[0]["law"]
     if law == "Exponent":

@@ -1,4 +1,4 @@
-"""Var_noise of every decay over that of the exponential one: a table of docs/outside.md.
+"""Var_noise of every decay relative to the exponential one: a table of docs/outside.md.
 
 python benchmarks/decay_levels.py
 """

@@ -42,7 +42,7 @@ def draw(rng, law, n, mu):
 
 
 def covered(name, n, steps, law, datasets):
-    """Share of steps that the two bands cover, one row a dataset: (datasets, 2, T)."""
+    """Whether each band covers each step, for every dataset: (datasets, 2, T)."""
     mu, rates = SPECTRA[name], bl.wsd(steps, 0.05)
     kappa = bl.influence(mu, rates)
     shape = np.sqrt(kappa) / np.sqrt(kappa).mean()
@@ -59,10 +59,10 @@ def main(datasets):
     rows = []
     for case in CASES:
         hits = covered(*case, datasets)
-        each = hits.mean(axis=2)
-        error = each.std(axis=0, ddof=1) / np.sqrt(datasets)
+        share = hits.mean(axis=2)
+        error = share.std(axis=0, ddof=1) / np.sqrt(datasets)
         worst = hits.mean(axis=0).min(axis=1)
-        cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(each.mean(axis=0), error, strict=True)]
+        cells = [f"{m:.3f} ± {e:.3f}" for m, e in zip(share.mean(axis=0), error, strict=True)]
         rows.append(
             (case[0], case[3], f"{case[1]}", f"{case[2]}", *cells, *(f"{w:.3f}" for w in worst))
         )

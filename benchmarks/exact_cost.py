@@ -1,4 +1,4 @@
-"""What an exact risk costs: against Monte Carlo of a stated accuracy, and as the run grows.
+"""The cost of an exact risk: compared with Monte Carlo, and as the run gets longer.
 
 .venv/bin/python benchmarks/exact_cost.py [--figure docs/figures/exact_cost.png]
 """

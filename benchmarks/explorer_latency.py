@@ -1,12 +1,12 @@
-"""From the move of a slider to the new picture, in a real browser.
+"""Time from moving a slider to the new picture, in a real browser.
 
 .venv/bin/python benchmarks/explorer_latency.py
 
-A headless Chromium opens the page at the paper's two sizes and at 10^5 steps. The slider of the
-peak rate is moved to a new place, then that of the exponent a, for which the paper's problem is
-drawn anew. Inside the page the time is taken until the frame that paints the new view: the page's
-own delay, the request, the computation and the drawing; and until the run and the collapse are
-painted too, for which the page asks at the same time. Moves wait for each other.
+A headless Chromium opens the page at the paper's two sizes and at 10^5 steps. It moves the slider
+of the peak rate, then that of the exponent a, which draws a new problem. The page measures the time
+to the frame that paints the new view (its own delay, the request, the computation and the drawing),
+and to the frame that also shows the run and the collapse, requested at the same time. Each move
+waits for the previous one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ CASES = {
     "multi-pass, L = N = 512": ("#procedure=multi-pass&steps=512&budget=4096", 300),
     "one pass, T = 10^5": ("#steps=100000&budget=800000", 100),
 }
-# Moves a slider; resolves with the milliseconds to the frames after the view and after all of it.
+# Moves a slider; resolves with the milliseconds to the view's frame and to the complete page's.
 MOVE = """
 ([id, share]) => new Promise((resolve) => {
   const results = document.getElementById("results");
@@ -51,12 +51,12 @@ MOVE = """
 
 
 def moves(page: Page, slider: str, count: int) -> tuple[list[float], list[float]]:
-    """Milliseconds of so many moves, each to another place; the first three warm up."""
-    found = []
+    """Milliseconds of ``count`` moves, each to a new position, after three to warm up."""
+    times = []
     for k in range(count + 3):
-        found.append(page.evaluate(MOVE, [slider, 0.2 + (0.037 * k) % 0.4]))
+        times.append(page.evaluate(MOVE, [slider, 0.2 + (0.037 * k) % 0.4]))
         page.wait_for_timeout(20)
-    shown, settled = zip(*found[3:], strict=True)
+    shown, settled = zip(*times[3:], strict=True)
     return sorted(shown), sorted(settled)
 
 

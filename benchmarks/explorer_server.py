@@ -1,4 +1,4 @@
-"""The explorer's server in a process of its own, and what it takes; for the other scripts."""
+"""The explorer's server in its own process, and its memory; used by the other scripts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ class Server(NamedTuple):
     pid: int
 
     def megabytes(self) -> float:
-        """Memory that the process holds now (Linux)."""
+        """Resident memory of the process (Linux)."""
         status = Path(f"/proc/{self.pid}/status").read_text()
         return int(re.findall(r"VmRSS:\s+(\d+) kB", status)[0]) / 1024
 
 
 @contextmanager
 def explorer() -> Iterator[Server]:
-    """``batchlaw explore`` on a free port of loopback, ended on leaving."""
+    """Run ``batchlaw explore`` on a free loopback port, and stop it on exit."""
     command = [sys.executable, "-m", "batchlaw", "explore", "--quiet"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""Time and memory of a problem with d = 10^6 and M = 512, whose sketch alone would be 4 GB."""
+"""Time and memory of a problem with d = 10^6 and M = 512, whose sketch alone would take 4 GB."""
 
 import resource
 import time

@@ -1,11 +1,11 @@
-"""What the exponents of theorem 1 cost with exact risks, and what Monte Carlo would cost.
+"""The cost of measuring the exponents of theorem 1, exactly and by Monte Carlo.
 
 python benchmarks/laws_cost.py
 
-Both are measured in this run, at T = 10^4 and 1000 directions for Monte Carlo, whose time is
-proportional to T: it is scaled to the horizons of ``batchlaw verify``. Two accuracies of a slope
-over the last decade: a standard error of 0.01, the least that could tell a law from one that is off
-by 0.05; and two standard errors equal to the interval that exact risks give.
+Both are measured in this run. Monte Carlo runs at T = 10^4 with 1000 directions and is scaled to
+the horizons of ``batchlaw verify``, because its time is proportional to T. Two accuracies of a
+slope over the last decade are compared: a standard error of 0.01, just enough to tell a law from
+one that is off by 0.05; and two standard errors equal to the interval from exact risks.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SLOPE_ERROR = 0.01
 
 
 def exact(a: float, b: float) -> tuple[float, float]:
-    """Seconds for every horizon of one pair of exponents, and half of the slope's interval."""
+    """Seconds for all horizons of one pair of exponents, and half the slope's interval."""
     problem = wide_problem(a, b)
     steps = step_grid(FULL.longest)
     rates = [bl.wsd(int(t), peak_rate(problem)) for t in steps]
@@ -44,7 +44,7 @@ def exact(a: float, b: float) -> tuple[float, float]:
 
 
 def simulated(a: float, b: float) -> tuple[float, float]:
-    """Seconds of one repetition on all cores, and its relative standard deviation of Var."""
+    """Seconds per repetition on all cores, and the relative standard deviation of its Var."""
     j = np.arange(1.0, DIRECTIONS + 1.0)
     problem = bl.Problem.from_spectrum(j**-a, j ** (a - b), 1.0)
     rates, ones = bl.wsd(STEPS, peak_rate(problem)), np.ones(STEPS, dtype=int)
@@ -70,7 +70,7 @@ def main() -> None:
         f"relative deviation {deviation:.2f}"
     )
     for error in (SLOPE_ERROR, 0.5 * slack):
-        # Independent points with a relative error each: error of a slope = point / spread.
+        # For independent points, a slope's error is a point's relative error over the spread.
         repetitions = (deviation / (error * spread)) ** 2
         theirs = repetitions * seconds * float(grid.sum()) / STEPS
         print(

@@ -1,8 +1,8 @@
 """A plain NumPy port of the paper's appendix L, for comparison: one update at a time.
 
-It follows the text: the joint Gaussian law of (z, signal) through a Cholesky factor, a
-fresh dataset for every repetition and budget, shared by the four schedules, vectorised
-over the batch and over nothing else.
+It follows the text: the joint Gaussian law of (z, signal) by a Cholesky factor, and a fresh
+dataset for every repetition and budget, shared by the four schedules. Only the sum over the
+batch is vectorised.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A plan for 10^6 steps and 10^13 samples, influence over 400 nodes included.
+"""Time of a plan for 10^6 steps and 10^13 samples, including influence over 400 nodes.
 
 .venv/bin/python benchmarks/plan_speed.py
 """
@@ -27,7 +27,7 @@ if __name__ == "__main__":
         start = time.perf_counter()
         kappa = bl.influence(problem, rates)
         middle = time.perf_counter()
-        staged = best_stages(kappa, 10**13, **options)
+        staged = best_stages(kappa, 10**13, bl.Limits(**options))
         end = time.perf_counter()
         gap = staged.objective / staged.lower_bound - 1
         rows.append(

@@ -2,9 +2,9 @@
 
 .venv/bin/python benchmarks/sampler_overhead.py
 
-The dataset is as cheap as one can be (a row of a tensor in memory), so that the sampler's share
-is as large as it gets. Runs alternate, 20 of each; the ratio is the median over the 20 pairs, and
-the quartiles beside it say how quiet the machine was.
+The dataset is as cheap as possible (a row of a tensor in memory), which maximises the sampler's
+share. Runs alternate, 20 of each; the ratio is the median over the 20 pairs, and its quartiles show
+how quiet the machine was.
 """
 
 from __future__ import annotations
@@ -64,13 +64,11 @@ if __name__ == "__main__":
         for turn in range(RUNS + 1):
             for which in (0, 1) if turn % 2 else (1, 0):
                 elapsed = seconds(runs[which])
-                if turn:  # the first is for warming up
+                if turn:  # the first is a warm-up
                     times[which].append(elapsed)
         ratios = [our / their for their, our in zip(*times, strict=True)]
         low, middle, high = quantiles(ratios, n=4)
-        seconds_of = (f"{median(each):.4f}" for each in times)
-        rows.append(
-            (str(batch), str(workers), *seconds_of, f"{middle:.3f}", f"{low:.2f}-{high:.2f}")
-        )
+        medians = (f"{median(runs_seconds):.4f}" for runs_seconds in times)
+        rows.append((str(batch), str(workers), *medians, f"{middle:.3f}", f"{low:.2f}-{high:.2f}"))
     header = ("batch", "workers", "BatchSampler, s", "PlanSampler, s", "ratio", "quartiles")
     print(text_table(header, rows))

@@ -1,9 +1,9 @@
-"""Speed against a plain NumPy port of appendix L, both measured in this one run.
+"""Speed compared with a plain NumPy port of appendix L, both measured in the same run.
 
     make bench
 
-The port runs a few repetitions and is scaled to 300: its cost is proportional to them.
-Ours runs all 300. Compiled code is cached before anything is timed.
+The port runs a few repetitions and is scaled to 300, because its cost is proportional to them;
+batchlaw runs all 300. Compiled code is cached before anything is timed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw._base.kernels.common import aligned_zeros
+from batchlaw._base.machine import cores
 from batchlaw.evidence.paper.experiment import GRAD_BUDGETS, ONE_PASS_N
 from batchlaw.faces.cli.table import text_table
-from batchlaw.risk.simulate import cores
 from numpy_port import Port, gradient_descent, multi_pass_sweep, one_pass_sweep, timed
 
 REPETITIONS, PORT_REPETITIONS, ROUNDS = 300, 10, 5
@@ -31,7 +31,7 @@ REPETITIONS, PORT_REPETITIONS, ROUNDS = 300, 10, 5
 
 @numba.njit(nogil=True, fastmath={"contract", "reassoc"})
 def _multiply_adds(x, rounds):
-    """Independent multiply-adds that stay in registers and the first cache."""
+    """Independent multiply-adds on data that stays in registers and the L1 cache."""
     for _ in range(rounds):
         for j in range(x.size):
             y = x[j]
@@ -42,7 +42,7 @@ def _multiply_adds(x, rounds):
 
 
 def peak_multiply_adds() -> float:
-    """Measured multiply-adds a second on one core."""
+    """Measured multiply-adds per second on one core."""
     best = 0.0
     for size in (64, 128, 256):
         x = aligned_zeros(size)
@@ -54,7 +54,7 @@ def peak_multiply_adds() -> float:
 
 
 def process_seconds(*command: str) -> float:
-    """Best of three after one that fills the caches; {run} in a word is the number of the run."""
+    """Best of three runs after one to fill caches; "{run}" in the command is the run's number."""
     times = []
     for run in range(4):
         words = [word.format(run=run) for word in command]
@@ -65,7 +65,7 @@ def process_seconds(*command: str) -> float:
 
 
 def redrawing_seconds(port: Port, rates: np.ndarray, rng: np.random.Generator) -> float:
-    """What the port spends on datasets, and GD on them, past one a repetition."""
+    """Time the port spends on datasets, and GD on them, beyond one per repetition."""
 
     def draw():
         for n in ONE_PASS_N[:-1]:
@@ -149,7 +149,7 @@ def main() -> None:
     ):
         samples = REPETITIONS * int(batches.sum())
         core_seconds = threads * best[key]
-        # Two multiply-adds an entry: the residual and the update.
+        # Two multiply-adds per entry: the residual and the update.
         share = 2 * mu.size * samples / core_seconds / peak
         cost.append(
             (

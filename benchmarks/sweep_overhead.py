@@ -1,11 +1,11 @@
-"""What the machinery of sweeps costs a cell, and what a second core brings.
+"""The overhead of a sweep per cell, and the speed-up from a second core.
 
 .venv/bin/python benchmarks/sweep_overhead.py
 
-Overhead: cells whose computation is nothing, through every kind of worker, into a store on this
-disk; all of the time is overhead. Beside it: finding that a cell is stored already, exporting it,
-and its bytes. Speed-up: the same exact cells (one pass, M = 64, 4096 steps) with one process and
-with two, in turns, with processes that are running already.
+Overhead: cells that compute nothing, through every kind of worker, into a store on this disk, so
+that all of the time is overhead. Also: finding that a cell is already stored, exporting it, and its
+size. Speed-up: the same exact cells (one pass, M = 64, 4096 steps) with one process and with two,
+alternating, with processes that are already running.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ def cells(count: int) -> Iterator[dict[str, Any]]:
 
 
 def exact_cells(count: int) -> Iterator[dict[str, Any]]:
-    """Never the same twice, so that none is stored."""
+    """Cells that never repeat, so that none is already stored."""
     for _ in range(count):
         sigma = 1.0 + 1e-6 * next(fresh)
         yield {"sweep": 1, "problem": "sketch", "steps": 4096, "sigma": sigma}
 
 
 def overhead(folder: Path, workers: Workers) -> float:
-    """Milliseconds a cell, once the workers are running."""
+    """Milliseconds per cell, once the workers are running."""
     with Store(folder / f"{next(fresh)}.sqlite") as store:
         execute(store, [{"k": -k} for k in range(1, 9)], nothing, workers)
         start = time.perf_counter()
@@ -60,19 +60,19 @@ def overhead(folder: Path, workers: Workers) -> float:
 
 
 def stored(folder: Path, workers: Workers) -> list[tuple[str, str]]:
-    """The price of a cell that is there."""
+    """The cost of a cell that is already stored."""
     path = folder / "stored.sqlite"
     with Store(path) as store:
         execute(store, cells(CELLS), nothing, workers)
     with Store(path) as store:
         start = time.perf_counter()
         assert not any(True for _ in store.missing(cells(CELLS)))
-        found = time.perf_counter() - start
+        lookup = time.perf_counter() - start
         start = time.perf_counter()
         export(store, lambda: cells(CELLS), folder / "stored.csv", "")
         exported = time.perf_counter() - start
     return [
-        ("found in the store", f"{1e6 * found / CELLS:.0f} us"),
+        ("found in the store", f"{1e6 * lookup / CELLS:.0f} us"),
         ("exported as CSV", f"{1e6 * exported / CELLS:.0f} us"),
         ("in the store", f"{path.stat().st_size / CELLS:.0f} bytes"),
         ("in the CSV file", f"{(folder / 'stored.csv').stat().st_size / CELLS:.0f} bytes"),
@@ -102,13 +102,13 @@ def main() -> None:
             pairs = [(exact_seconds(folder, one), exact_seconds(folder, two)) for _ in range(9)]
         with dask_workers("local", 2) as cluster:
             rows.append(("Dask, 2 workers", median(overhead(folder, cluster) for _ in range(3))))
-    lines = [(kind, f"{each:.3f} ms") for kind, each in rows]
+    lines = [(kind, f"{milliseconds:.3f} ms") for kind, milliseconds in rows]
     print(text_table(("overhead of a cell", "median"), lines))
     print()
     print(text_table(("a stored cell", ""), prices))
     ratio = median(alone / both for alone, both in pairs)
-    each = 1e3 * median(alone for alone, _ in pairs) / EXACT
-    print(f"\nexact cells of {each:.1f} ms: 2 processes are {ratio:.2f} times as fast as 1")
+    cell_ms = 1e3 * median(alone for alone, _ in pairs) / EXACT
+    print(f"\nexact cells of {cell_ms:.1f} ms: 2 processes are {ratio:.2f} times as fast as 1")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from batchlaw import plots
 STEPS, PEAK, BUDGET = 512, 0.05, 4096
 BUDGETS = (1024, 1536, 2048, 3072, 4096, 6144, 8192)
 TICKS = (0.05, 0.1, 0.2, 0.5)
-# The law's at a = 2, b = 1.5: (1 - b)/a, and 1/a - 1.
+# Exponents of the law at a = 2, b = 1.5: (1 - b)/a and 1/a - 1.
 EXPONENTS = {"bias": -0.25, "noise": -0.5}
 
 
@@ -33,12 +33,12 @@ def influence_data(problem: bl.Problem) -> dict[str, np.ndarray]:
 def collapse_data(problem: bl.Problem) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     rates = bl.wsd(STEPS, PEAK)
     kappa = bl.influence(problem, rates)
-    found: dict[str, list[tuple[float, float]]] = {}
+    points: dict[str, list[tuple[float, float]]] = {}
     for budget in BUDGETS:
         for name, batches in bl.schedule_families(kappa, budget).items():
             variance = bl.one_pass_risk(problem, rates, batches).variance
-            found.setdefault(name, []).append((1.0 / bl.effective_batch(kappa, batches), variance))
-    return {name: tuple(np.array(points).T) for name, points in found.items()}
+            points.setdefault(name, []).append((1.0 / bl.effective_batch(kappa, batches), variance))
+    return {name: tuple(np.array(pairs).T) for name, pairs in points.items()}
 
 
 def horizon_data() -> dict[str, np.ndarray]:
@@ -57,8 +57,8 @@ def horizon_data() -> dict[str, np.ndarray]:
 
 def main(folder: Path) -> None:
     problem = bl.Problem.paper()
-    found = influence_data(problem)
-    rates, kappa = found["learning rate"], found["influence"]
+    curves = influence_data(problem)
+    rates, kappa = curves["learning rate"], curves["influence"]
     share = kappa / kappa.sum()
     print(f"the influence peaks at update {kappa.argmax() + 1}")
     print(
@@ -67,7 +67,7 @@ def main(folder: Path) -> None:
     print(
         f"rates sum to {rates.sum():.1f}, after the stable phase to {rates[STEPS // 2 :].sum():.1f}"
     )
-    plots.save(plots.influence_concept(found), folder / "concept_influence.png")
+    plots.save(plots.influence_concept(curves), folder / "concept_influence.png")
 
     collapse = collapse_data(problem)
     slopes = np.concatenate([variance / summary for summary, variance in collapse.values()])

@@ -1,8 +1,8 @@
-"""Pictures of the explorer in its states, one of them for the documentation.
+"""Screenshots of the explorer in all its states, one of them for the documentation.
 
     .venv/bin/python examples/explorer_pictures.py results/explorer
 
-writes one PNG per state; it needs Chromium and the extras explore and test. The picture of the
+writes one PNG per state; it needs Chromium and the extras explore and test. The picture in the
 documentation is docs/figures/explorer.png, made by
 
     .venv/bin/python examples/explorer_pictures.py docs/figures --only explorer
@@ -23,7 +23,7 @@ DESKTOP, PHONE = (1360, 1000), (390, 844)
 
 
 def settled(page: Page) -> None:
-    """Nothing more is to come: the page says so, in two frames it is painted."""
+    """Wait until the page says that it is complete, and then for it to be painted."""
     expect(page.locator("#results")).to_have_attribute("aria-busy", "false", timeout=60_000)
     page.wait_for_timeout(300)
 
@@ -102,9 +102,9 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Pictures of the explorer in its states.")
+    parser = argparse.ArgumentParser(description="Screenshots of the explorer in all its states.")
     parser.add_argument("directory", type=Path)
-    parser.add_argument("--only", choices=tuple(STATES), help="one state")
+    parser.add_argument("--only", choices=tuple(STATES), help="a single state")
     options = parser.parse_args()
     options.directory.mkdir(parents=True, exist_ok=True)
     command = [sys.executable, "-m", "batchlaw", "explore", "--quiet"]

@@ -1,4 +1,4 @@
-"""What a schedule loses when its spectrum comes from a few pilot samples, against the oracle.
+"""How much a schedule loses to the oracle when its spectrum comes from a few pilot samples.
 
 Makes the table and the figure of docs/estimate.md.
 

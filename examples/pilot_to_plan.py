@@ -1,11 +1,11 @@
-"""From a pilot run to a plan, and what it buys: a small transformer with AdamW.
+"""From a pilot run to a plan, and what it gains: a small transformer with AdamW.
 
     .venv/bin/python examples/pilot_to_plan.py    # with --quick: seconds
 
-A pilot with the constant batch gives the curvature and the gradient noise in AdamW's own scales;
+A pilot run with a constant batch gives the curvature and the gradient noise in AdamW's own scales;
 their influence gives the batches (at equal updates and equal samples); PlanSampler and PlanRates
-put them into the loop. The text is Python's standard library. About a minute on one core. One
-rate and three seeds show how it is done; docs/study.md has the evidence.
+use them in the training loop. The text is Python's standard library. About a minute on one core.
+One rate and three seeds show how it is done; docs/study.md has the evidence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from batchlaw.torch_support.small_models import TrainingTask, text_task
 from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
 from batchlaw.torch_support.training import evaluate
 
-# Updates, seeds, windows of text and leading directions that the pilot's spectrum is made of.
+# Updates, seeds, and the windows of text and leading directions used for the pilot's spectrum.
 FULL = (400, 3, None, 20)
 QUICK = (100, 1, 16, 5)
 MEAN_BATCH, PEAK = 8, 0.004
@@ -34,7 +34,7 @@ WEIGHT_DECAY = 0.01
 def trained(
     task: TrainingTask, batches: np.ndarray, rates: np.ndarray, seed: int
 ) -> tuple[torch.nn.Module, torch.optim.AdamW]:
-    """The loop that you would write."""
+    """An ordinary training loop."""
     torch.manual_seed(seed)
     model = task.start()
     optimizer = torch.optim.AdamW(model.parameters(), weight_decay=WEIGHT_DECAY)

@@ -1,5 +1,5 @@
-"""The best horizon and rate for a fixed number of samples, its price in wall-clock, and the
-schedules that people use beside the oracle. Makes the figures of docs/plan.md.
+"""The best horizon and rate for a fixed number of samples, their wall-clock cost, and common
+schedules compared with the oracle. Makes the figures of docs/plan.md.
 
     .venv/bin/python examples/run_length_choices.py docs/figures
 """

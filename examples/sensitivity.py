@@ -1,10 +1,10 @@
-"""Measured sensitivity beside influence: branch runs, perturb the noise of one update, and
-compare the final losses with kappa. Makes the table of docs/model_spectra.md.
+"""Measured sensitivity compared with influence: branch runs, perturb the noise of one update,
+and compare the final losses with kappa. Makes the table of docs/model_spectra.md.
 
     .venv/bin/python examples/sensitivity.py              # or regression alone
     .venv/bin/python examples/sensitivity.py quadratic    # real Adam on a quadratic
 
-Minutes each; with ``--draws 2`` (repetitions a branched update) seconds, and large errors.
+Each takes minutes; ``--draws 2`` (repetitions per branched update): seconds, with large errors.
 
 Linear regression starts at its optimum, where kappa is exact to leading order in the rate. The
 network learns a random teacher's ten classes from scratch; its kappa comes from the spectrum of
@@ -46,7 +46,7 @@ def optimizer(name: str, model: nn.Module) -> torch.optim.Optimizer:
 
 @dataclass(frozen=True)
 class Task:
-    """A model to start from, its loss, batches and final loss; what the prediction needs."""
+    """An initial model, its loss, batches and final loss, and the data for the prediction."""
 
     name: str
     model: Callable[[], nn.Module]
@@ -66,7 +66,7 @@ class Task:
         return self.loss(model(batch[0]), batch[1])
 
     def pilot(self, name: str, rates: np.ndarray) -> Model:
-        """One run to the end."""
+        """One complete run."""
         model, steps = self.start(name)
         generator = torch.Generator().manual_seed(99)
         for t, rate in enumerate(rates, start=1):
@@ -78,7 +78,7 @@ class Task:
 
 
 def regression(d: int = 32, size: int = 16) -> Task:
-    """Gaussian features of power-law covariance, labels with unit noise, the optimum at zero."""
+    """Gaussian features with power-law covariance, labels of pure unit noise, optimum at zero."""
     sigma = torch.arange(1, d + 1, dtype=torch.float64) ** -1.5
 
     def batch(_: int, generator: torch.Generator, n: int = size) -> tuple[Tensor, Tensor]:
@@ -95,7 +95,7 @@ def regression(d: int = 32, size: int = 16) -> Task:
     def evaluate(line: nn.Module) -> Tensor:
         return 0.5 * (sigma * line.weight**2).sum()
 
-    # The covariance exactly: d samples, each one direction, and the same with the other sign.
+    # 2 d samples with exactly this covariance: each direction once, with either label sign.
     z = torch.diag((d * sigma).sqrt())
     data = (torch.cat([z, z]), torch.cat([torch.ones(d, 1), -torch.ones(d, 1)]).double())
     return Task("regression", model, loss, batch, evaluate, data, size, 80, 24)
@@ -125,7 +125,7 @@ def network(d: int = 32, hidden: int = 32, size: int = 32, pool: int = 4096) -> 
 
 
 def predict(task: Task, name: str, rates: np.ndarray) -> tuple[np.ndarray, str]:
-    """kappa_t / (2 B), the rise of the final loss by the noise of update t; and what it used."""
+    """kappa_t / (2 B), the increase of the final loss by the noise of update t; and a note."""
     model, steps = task.pilot(name, rates)
     scales = adam_preconditioner(model, steps) if name == "Adam" else None
     spectrum = model_spectrum(
@@ -162,7 +162,7 @@ def row(case: tuple[str, str, float], draws: int | None) -> tuple[list[str], str
     phases = [(a + 1, b) for a, b in pairwise(ends)]
     updates = sorted({int(t) for a, b in phases for t in np.linspace(a, b, 3)})
     predicted, note = predict(task, name, rates)
-    found = measured_sensitivity(
+    measured = measured_sensitivity(
         lambda: task.start(name),
         task.batch_loss,
         task.batch,
@@ -173,12 +173,12 @@ def row(case: tuple[str, str, float], draws: int | None) -> tuple[list[str], str
     )
     out = [task.name, name, f"{peak:g}"]
     for a, b in phases:
-        part = found.between(a, b)
+        part = measured.between(a, b)
         out.append("{:.2f} ± {:.2f}".format(*part.ratio(predicted[part.updates - 1])))
-    at = predicted[found.updates - 1]
-    out.append("{:.2f} ± {:.2f}".format(*found.ratio(at)))
-    out.append("{:.3f} ± {:.3f}".format(*found.correlation(at)))
-    out.append("{:.2f} ± {:.2f}".format(*found.with_drift().ratio(at)))
+    prediction = predicted[measured.updates - 1]
+    out.append("{:.2f} ± {:.2f}".format(*measured.ratio(prediction)))
+    out.append("{:.3f} ± {:.3f}".format(*measured.correlation(prediction)))
+    out.append("{:.2f} ± {:.2f}".format(*measured.with_drift().ratio(prediction)))
     return out, note
 
 
@@ -189,7 +189,7 @@ class Point(nn.Module):
 
 
 def adam_row(beta2: float, warm: bool, draws: int) -> list[str]:
-    """Real Adam on a noisy quadratic at its optimum, from v = E g^2 (warm) or from nothing."""
+    """Real Adam on a noisy quadratic at its optimum, starting at v = E g^2 (warm) or v = 0."""
     mu = torch.tensor([1.0, 0.5, 0.2, 0.08], dtype=torch.float64)
     noise = torch.tensor([0.3, 0.5, 0.1, 0.2], dtype=torch.float64)
     rates, updates = bl.wsd(40, 0.05), (5, 10, 20, 30, 40)
@@ -205,7 +205,7 @@ def adam_row(beta2: float, warm: bool, draws: int) -> list[str]:
             }
         return point, steps
 
-    found = measured_sensitivity(
+    measured = measured_sensitivity(
         start,
         lambda point, kick: 0.5 * (mu * point.x**2).sum() + kick @ point.x,
         lambda _, draw: noise.sqrt() * torch.randn(4, dtype=torch.float64, generator=draw),
@@ -218,13 +218,13 @@ def adam_row(beta2: float, warm: bool, draws: int) -> list[str]:
     kappa = adam_influence(
         mu / scales, rates, beta1=MOMENTUM, noise=(noise / scales).numpy(), debias=not warm
     )
-    at = 0.5 * kappa[found.updates - 1]
+    prediction = 0.5 * kappa[measured.updates - 1]
     return [
         f"{beta2:g}",
         "E g^2" if warm else "0",
-        "{:.2f} ± {:.2f}".format(*found.ratio(at)),
-        "{:.4f} ± {:.4f}".format(*found.correlation(at)),
-        "{:.2f} ± {:.2f}".format(*found.with_drift().ratio(at)),
+        "{:.2f} ± {:.2f}".format(*measured.ratio(prediction)),
+        "{:.4f} ± {:.4f}".format(*measured.correlation(prediction)),
+        "{:.2f} ± {:.2f}".format(*measured.with_drift().ratio(prediction)),
     ]
 
 

@@ -1,7 +1,7 @@
-"""What the one-pass law says of a constant batch size, beside the exact risk: best horizons,
+"""The one-pass law for a constant batch size, compared with the exact risk: best horizons,
 saturation, and the gradient noise scale. Makes the figure and the numbers of docs/laws.md.
 
-    .venv/bin/python examples/static_batch.py docs/figures    # a minute; with --quick seconds
+    .venv/bin/python examples/static_batch.py docs/figures    # a minute; --quick: seconds
 """
 
 from __future__ import annotations
@@ -56,13 +56,13 @@ def constant_rows(updates: Sequence[int]) -> list[list[str]]:
     rows = []
     for a, b in EXPONENTS:
         problem = nodes(a, b)
-        found: dict[str, list[float]] = {"bias": [], "variance": []}
+        constants: dict[str, list[float]] = {"bias": [], "variance": []}
         for T in updates:
             law = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=4, problem=problem)
             risk = bl.one_pass_risk(problem, bl.wsd(T, PEAK), [4] * T)
-            for name, values in found.items():
+            for name, values in constants.items():
                 values.append(law.constants(risk)[name])
-        for name, values in found.items():
+        for name, values in constants.items():
             rows.append([f"{a:g}, {b:g} {name}", *(f"{value:.3f}" for value in values)])
     return rows
 
@@ -73,21 +73,21 @@ def saturation_rows(updates: Sequence[int]) -> list[list[str]]:
     for a, b in EXPONENTS:
         problem, law = nodes(a, b), by_law(a, b, SKETCH, PEAK)
         for T in updates:
-            found = saturation(problem, law, T, PEAK, share=SHARE)
-            at = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=1, problem=problem)
-            # Far from single samples the variance is v/B; below a batch of 1 this still says where.
-            many = exact(problem, PEAK)(T, 1e6)
-            single = many.variance * 1e6 / (many.approximation + many.bias)
-            kernel = at.appendix_terms["variance"]
-            c = single * problem.trace * at.horizons["mass"] / (kernel * found.noise.final)
+            saturated = saturation(problem, law, T, PEAK, share=SHARE)
+            terms = bl.one_pass_law(a, b, SKETCH, steps=T, peak=PEAK, batches=1, problem=problem)
+            # At large batches the variance is v/B; extrapolated to B = 1, also below a batch of 1.
+            large = exact(problem, PEAK)(T, 1e6)
+            single = large.variance * 1e6 / (large.approximation + large.bias)
+            kernel = terms.appendix_terms["variance"]
+            c = single * problem.trace * terms.horizons["mass"] / (kernel * saturated.noise.final)
             rows.append(
                 [
                     f"{a:g}, {b:g}, T = {T}",
-                    f"{found.batch:.3g}",
-                    f"{found.batch_by_law:.3g}",
-                    f"{found.noise.final:.3g}",
-                    f"{found.noise.mean:.3g}",
-                    f"{found.noise.final / found.batch:.3g}",
+                    f"{saturated.batch:.3g}",
+                    f"{saturated.batch_by_law:.3g}",
+                    f"{saturated.noise.final:.3g}",
+                    f"{saturated.noise.mean:.3g}",
+                    f"{saturated.noise.final / saturated.batch:.3g}",
                     f"{c:.3f}",
                 ]
             )
