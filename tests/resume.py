@@ -6,7 +6,7 @@ import sys
 
 from batchlaw.jobs.store import Store
 
-# A worker imports this file too: what the prelude changes is changed there as well.
+# Workers import this file too, so that the prelude's changes reach them.
 DRIVER = """
 import os
 import signal
@@ -33,7 +33,7 @@ if __name__ == "__main__":
 
 
 def run_command(folder, arguments, *, last_row=0, prelude=""):
-    """Run it in a process of its own; it is killed when so many rows are stored."""
+    """Run a command in its own process, which kills itself once ``last_row`` rows are stored."""
     folder.mkdir(exist_ok=True)
     script = folder.parent / "driver.py"
     script.write_text(DRIVER.format(prelude=prelude))

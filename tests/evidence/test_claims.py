@@ -1,4 +1,4 @@
-"""The claims: that true laws pass, that every planted wrong one is contradicted, and the files."""
+"""The claims: true laws pass, every planted wrong law is contradicted, and the files."""
 
 import csv
 import dataclasses
@@ -46,8 +46,8 @@ PLANTED_CLAIMS = [Claim(f"slips/planted-{k}", f"planted {k}", "here") for k in r
 PLANTED_CLAIM = PLANTED_CLAIMS[0]
 
 
-def curve(y, **more):
-    return Curve({"x": X, "x/log x": X / np.log(X)}, y, "y", **more)
+def curve(y, **options):
+    return Curve({"x": X, "x/log x": X / np.log(X)}, y, "y", **options)
 
 
 def run(families, file, count=1):
@@ -56,8 +56,8 @@ def run(families, file, count=1):
         return runner.run(runner.task_cells(QUICK, claims), claims, store, workers)[0]
 
 
-def given(file):
-    """Family and task -> ids of the claims that its stored checks are about."""
+def stored_claims(file):
+    """(family, task) -> ids of the claims that the stored checks cover."""
     with Store(file) as store:
         return {
             (row.cell["family"], row.cell["task"]): {
@@ -73,7 +73,7 @@ def ids(claims):
 
 @pytest.fixture
 def in_threads(monkeypatch):
-    """What a test changes here is not changed in another process."""
+    """Workers in threads: what a test patches would not be patched in another process."""
     monkeypatch.setattr("batchlaw.faces.cli.verify.worker_processes", worker_threads)
 
 
@@ -88,17 +88,17 @@ def test_the_fewest_samples_are_the_least_that_keep_the_hypothesis(mass):
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_no_claim_is_contradicted_and_every_planted_wrong_law_is(family, tmp_path):
     rows = run([family], tmp_path / "verify.sqlite")
-    announced = {(family, task.name): ids(task.claims) for task in FAMILIES[family](QUICK)}
-    assert given(tmp_path / "verify.sqlite") == announced
+    listed = {(family, task.name): ids(task.claims) for task in FAMILIES[family](QUICK)}
+    assert stored_claims(tmp_path / "verify.sqlite") == listed
     for row in rows:
-        said = (row.claim.id, row.check.case, row.judgement)
-        assert row.judgement.verdict != CONTRADICTED, said
+        context = (row.claim.id, row.check.case, row.judgement)
+        assert row.judgement.verdict != CONTRADICTED, context
         for name, law in row.check.wrong.items():
-            assert row.check.evidence.judge(law).verdict == CONTRADICTED, (name, *said)
+            assert row.check.evidence.judge(law).verdict == CONTRADICTED, (name, *context)
         assert not row.failed
     for claim, cases in by_claim(rows).items():
         verdicts = {row.judgement.verdict for row in cases}
-        # Of every claim at least one case settles at this size, and can tell a wrong law.
+        # At least one case of every claim settles at this size, and one rejects a wrong law.
         if claim.id in NOT_FITTED:
             assert verdicts == {OUTSIDE}
         else:
@@ -122,7 +122,7 @@ def test_an_id_names_one_claim_and_its_family_and_a_name_one_task():
 
 
 @pytest.mark.slow
-def test_tasks_of_the_full_size_alone_give_the_claims_that_they_announce():
+def test_tasks_that_only_the_full_size_has_check_the_claims_that_they_list():
     small = CheckSize(False, longest=30_000, longest_reuse=0, dim=0, rows=0, draws=0, datasets=0)
     quick = {task.name for task in literature.tasks(QUICK)}
     tasks = [task for task in literature.tasks(small) if task.name not in quick]
@@ -150,7 +150,7 @@ def test_claims_are_chosen_by_family_and_by_id():
         (QUICK, "literature/lin-risk-in-m", "at this size"),
     ],
 )
-def test_a_claim_that_is_not_there_is_refused_with_what_is(size, id_, says):
+def test_an_unknown_claim_is_refused_with_the_known_ones(size, id_, says):
     with pytest.raises(InputError) as refused:
         choose_claims(size, ids=[id_])
     assert refused.value.field == "claim"
@@ -179,10 +179,12 @@ def test_a_case_that_leaves_the_regime_unexpectedly_is_a_failure():
 
 
 @pytest.mark.parametrize(("family", "task"), [("one-pass", "terms"), ("multi-pass", "gd")])
-def test_a_task_outside_the_regime_fails_every_claim_that_it_announces(family, task, monkeypatch):
+def test_a_task_outside_the_regime_fails_every_claim_that_it_lists(family, task, monkeypatch):
     module = {"one-pass": one_pass, "multi-pass": reuse}[family]
     monkeypatch.setattr(module, "outside", lambda law: ("planted",))
-    (first, *_) = (each for each in module.tasks(QUICK) if each.name.startswith(f"{task} "))
+    (first, *_) = (
+        candidate for candidate in module.tasks(QUICK) if candidate.name.startswith(f"{task} ")
+    )
     checks = first.run()
     assert [check.claim for check in checks] == list(first.claims)
     assert all(runner.Row(check, check.judge(), {}).failed for check in checks)
@@ -222,17 +224,17 @@ def test_a_drifting_slope_neither_confirms_nor_contradicts_what_it_may_reach():
 
 def test_a_withheld_curve_gives_no_verdict():
     evidence = curve(X**-0.5, withheld="bias is large")
-    found = evidence.judge(Exponent(-0.5, "x"))
-    assert found.verdict == OPEN
-    assert "bias is large" in found.detail
+    judgement = evidence.judge(Exponent(-0.5, "x"))
+    assert judgement.verdict == OPEN
+    assert "bias is large" in judgement.detail
 
 
 def test_a_collapse_is_judged_by_its_largest_deviation():
     summary = np.array([1.0, 2.0, 4.0])
     evidence = Collapse(3.0 * summary * [1.0, 1.1, 1.0], {"good": summary, "bad": summary**2}, "y")
-    found = evidence.judge(Proportional("good", 0.1))
-    assert found.verdict == CONFIRMED
-    assert found.measured == pytest.approx(1.1 ** (2 / 3) - 1.0)
+    judgement = evidence.judge(Proportional("good", 0.1))
+    assert judgement.verdict == CONFIRMED
+    assert judgement.measured == pytest.approx(1.1 ** (2 / 3) - 1.0)
     assert evidence.judge(Proportional("bad", 0.1)).verdict == CONTRADICTED
     noisy = dataclasses.replace(evidence, error=0.2)
     assert noisy.judge(Proportional("good", 0.1)).verdict == OPEN
@@ -286,7 +288,7 @@ def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
 def test_the_command_measures_the_named_claims_alone(tmp_path, capsys):
     id_ = "slips/multi-pass-schedule"
     assert main(["verify", "--quick", "--claim", id_, "--output-dir", str(tmp_path)]) == 0
-    assert given(tmp_path / "verify.sqlite") == {("slips", "schedule of multi-pass"): {id_}}
+    assert stored_claims(tmp_path / "verify.sqlite") == {("slips", "schedule of multi-pass"): {id_}}
     document = json.loads((tmp_path / "claims.json").read_text())
     assert [row["id"] for row in document["claims"]] == [id_]
 
@@ -298,7 +300,7 @@ def test_a_task_of_two_claims_reports_the_one_that_was_asked_for(tmp_path, monke
     assert main(command) == 0
     document = json.loads((tmp_path / "claims.json").read_text())
     assert [row["id"] for row in document["claims"]] == [PLANTED_CLAIM.id]
-    assert given(tmp_path / "verify.sqlite") == {("slips", "both"): ids(PLANTED_CLAIMS)}
+    assert stored_claims(tmp_path / "verify.sqlite") == {("slips", "both"): ids(PLANTED_CLAIMS)}
 
 
 def test_the_list_has_every_claim_and_measures_nothing(tmp_path, capsys):
@@ -315,7 +317,7 @@ def test_the_help_names_every_family(capsys):
 
 
 @pytest.mark.slow
-def test_figures_of_an_earlier_report_go(tmp_path):
+def test_figures_of_an_earlier_report_are_removed(tmp_path):
     (tmp_path / "claim_99.png").write_bytes(b"old")
     (tmp_path / "mine.png").write_bytes(b"kept")
     assert main(["verify", "--quick", "--family", "slips", "--output-dir", str(tmp_path)]) == 0
@@ -336,26 +338,24 @@ def planted(k, fails=False):
     return [Check(PLANTED_CLAIMS[k % 2], f"case {k}", curve(X**law.value), law)]
 
 
-def planted_task(k, **more):
-    return Task(f"planted {k}", (PLANTED_CLAIMS[k % 2],), partial(planted, k, **more))
+def planted_task(k, **options):
+    return Task(f"planted {k}", (PLANTED_CLAIMS[k % 2],), partial(planted, k, **options))
 
 
 def family_of(check):
-    """A family with one task, which gives this check."""
+    """A family with one task, which returns this check."""
     return lambda size: [Task("planted", (check.claim,), lambda: [check])]
 
 
-def test_a_failed_task_ends_the_command_and_is_tried_again(
-    tmp_path, monkeypatch, capsys, in_threads
-):
+def test_a_failed_task_ends_the_command_and_is_retried(tmp_path, monkeypatch, capsys, in_threads):
     tasks = [planted_task(0), planted_task(1, fails=True)]
     monkeypatch.setitem(FAMILIES, "slips", lambda size: tasks)
     command = ["verify", "--family", "slips", "--output-dir", str(tmp_path)]
     assert main(command) == 1
-    said = capsys.readouterr().err
-    assert said.count("\n") == 1
-    assert "1 of 2 tasks failed" in said
-    assert "slips, task planted 1: ArithmeticError: no number" in said
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "1 of 2 tasks failed" in error
+    assert "slips, task planted 1: ArithmeticError: no number" in error
     assert not (tmp_path / "claims.csv").exists()
     tasks[1] = planted_task(1)
     assert main(command) == 0
@@ -417,7 +417,7 @@ def test_a_killed_command_goes_on_where_it_was(tmp_path):
     assert documents[0]["claims"] == documents[1]["claims"]
 
 
-def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, capsys, in_threads):
+def test_a_contradicted_claim_sets_the_exit_code(tmp_path, monkeypatch, capsys, in_threads):
     law = Exponent(-0.4, "x")
     check = Check(PLANTED_CLAIM, "case", curve(X**-0.5), law, {})
     monkeypatch.setitem(FAMILIES, "slips", family_of(check))
@@ -425,7 +425,7 @@ def test_a_contradicted_claim_is_told_by_the_exit_code(tmp_path, monkeypatch, ca
     assert "contradicted: slips/planted-0, planted 0 (case)" in capsys.readouterr().out
 
 
-def test_evidence_that_rejects_nothing_is_told_by_the_exit_code(
+def test_evidence_that_rejects_nothing_sets_the_exit_code(
     tmp_path, monkeypatch, capsys, in_threads
 ):
     law = Exponent(-0.5, "x")
@@ -441,7 +441,7 @@ def test_an_unknown_family_is_refused_before_any_work(tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_number_that_is_not_there_is_empty_in_the_files(tmp_path, monkeypatch, in_threads):
+def test_a_missing_number_is_empty_in_the_files(tmp_path, monkeypatch, in_threads):
     (outside,) = one_pass.tasks(QUICK)[-1].run()
     monkeypatch.setitem(FAMILIES, "one-pass", family_of(outside))
     assert main(["verify", "--family", "one-pass", "--output-dir", str(tmp_path)]) == 0

@@ -35,7 +35,7 @@ def test_phases_agree_on_their_boundaries():
     exponents = random_features.compute_optimal
     assert exponents(0.8, 0.5, "Ia") == pytest.approx(exponents(0.8, 0.5, "II"))
     assert exponents(0.7, 0.7, "II") == pytest.approx(exponents(0.7, 0.7, "III"))
-    # The theory's figure that their figure 3 states.
+    # The theoretical value stated in their figure 3.
     assert -exponents(0.7, 0.7, "II")[1] == pytest.approx(0.643, abs=5e-4)
 
 

@@ -75,17 +75,19 @@ def test_the_rows_of_a_sparse_column_are_distinct():
 
 def test_a_sketch_that_loses_no_coordinate_has_the_rest_as_approximation():
     dim = 64
-    found, _ = outside_sketch.approximations(ensembles.hadamard, dim, dim, np.random.default_rng(8))
+    approx, _ = outside_sketch.approximations(
+        ensembles.hadamard, dim, dim, np.random.default_rng(8)
+    )
     i = np.arange(1.0, dim + 1.0)
-    for value, b in zip(found, (1.5, 2.5), strict=True):
+    for value, b in zip(approx, (1.5, 2.5), strict=True):
         tails = [power_sum_after(s, dim) / dim for s in (2.0, 2.0 + b)]
         explained = ((i ** (-2.0 - b) + tails[1]) / (i**-2.0 + tails[0])).sum()
         assert value == pytest.approx(power_sum_after(b, 0) - explained, rel=1e-9)
 
 
 def test_one_bucket_explains_the_weighted_mean():
-    found = outside_sketch.count_approximations(1, 512, 3, np.random.default_rng(9))
-    for value, b in zip(found, (1.5, 2.5), strict=True):
+    approx = outside_sketch.count_approximations(1, 512, 3, np.random.default_rng(9))
+    for value, b in zip(approx, (1.5, 2.5), strict=True):
         explained = power_sum_after(2.0 + b, 0) / power_sum_after(2.0, 0)
         np.testing.assert_allclose(value, power_sum_after(b, 0) - explained, rtol=1e-9)
 

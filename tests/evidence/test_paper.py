@@ -1,4 +1,4 @@
-"""The paper's four experiments, at its size: this is quick enough to run whole."""
+"""The paper's four experiments, at full size: fast enough to run in a test."""
 
 import csv
 import json
@@ -95,7 +95,7 @@ def test_experiment_2_collapses_on_rho_eff(results):
     multiple, error = sweep.multiple()
     logs = np.log(sweep.measured / sweep.predictor)
     assert multiple == pytest.approx(np.exp(logs.mean()), rel=1e-12)
-    # The error by leaving repetitions out, written out.
+    # The jackknife error, written out.
     without = sweep.without
     fits = np.array([np.exp(np.mean(np.log(x / sweep.predictor))) for x in without.T])
     R = fits.size
@@ -103,7 +103,7 @@ def test_experiment_2_collapses_on_rho_eff(results):
     assert error == pytest.approx(expected, rel=1e-10)
 
 
-def test_expected_multi_pass_figures_stand_beside_the_measured_ones(results):
+def test_expected_multi_pass_numbers_match_the_measured_ones(results):
     """0.62 for the oracle, not the 0.599 that influence alone predicts; 44 schedules."""
     sweep = results.multi_pass
     ratio, _ = sweep.exact.ratio(
@@ -195,7 +195,7 @@ def test_the_figure_is_written_twice_with_the_same_bytes(folder, results, tmp_pa
     assert not list(tmp_path.glob(".*"))
 
 
-def test_another_setting_is_not_held_against_the_papers_figures():
+def test_another_setting_is_not_compared_with_the_papers_numbers():
     experiment = Experiment(d=200, m=8, reps=20, one_pass_n_values=(512,))
     results = run(experiment)
     assert experiment.differs_from_paper() == ["d", "m"]
@@ -203,7 +203,7 @@ def test_another_setting_is_not_held_against_the_papers_figures():
 
 
 def test_a_wrong_figure_is_reported_as_such():
-    """The table can say no: the late-large ratio does not pass for the oracle's."""
+    """The comparison can fail: the late-large ratio does not pass for the oracle's."""
     from dataclasses import replace
 
     from batchlaw.evidence.paper.reported import figures

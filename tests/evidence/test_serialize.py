@@ -57,34 +57,36 @@ checks = st.builds(
 )
 
 
-def same(one, other):
-    """The same types and bits all the way down; a NaN is the same as itself."""
-    if type(one) is not type(other):
+def same(first, second):
+    """Equal types and bits at every level; a NaN equals itself."""
+    if type(first) is not type(second):
         return False
-    if isinstance(one, np.ndarray | np.generic):
-        kind = (one.dtype, one.shape, one.tobytes())
-        return kind == (other.dtype, other.shape, other.tobytes())
-    if is_dataclass(one):
-        return all(same(getattr(one, f.name), getattr(other, f.name)) for f in fields(one))
-    if isinstance(one, tuple):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, dict):
-        return list(one) == list(other) and all(same(one[name], other[name]) for name in one)
-    return repr(one) == repr(other)
+    if isinstance(first, np.ndarray | np.generic):
+        kind = (first.dtype, first.shape, first.tobytes())
+        return kind == (second.dtype, second.shape, second.tobytes())
+    if is_dataclass(first):
+        return all(same(getattr(first, f.name), getattr(second, f.name)) for f in fields(first))
+    if isinstance(first, tuple):
+        return len(first) == len(second) and all(map(same, first, second))
+    if isinstance(first, dict):
+        return list(first) == list(second) and all(
+            same(first[name], second[name]) for name in first
+        )
+    return repr(first) == repr(second)
 
 
-def there_and_back(value):
+def round_trip(value):
     return from_plain(json.loads(json.dumps(to_plain(value))), CLAIMS)
 
 
 @given(checks)
 def test_a_check_of_any_kind_comes_back_exactly(check):
-    assert same(there_and_back(check), check)
+    assert same(round_trip(check), check)
 
 
 @given(laws | evidence)
 def test_evidence_and_laws_come_back_exactly(value):
-    assert same(there_and_back(value), value)
+    assert same(round_trip(value), value)
 
 
 def test_every_kind_is_drawn_above():
@@ -95,10 +97,10 @@ def test_every_kind_is_drawn_above():
 @pytest.mark.slow
 def test_a_family_comes_back_with_its_verdicts():
     for check in [check for task in paper_slips.tasks(QUICK) for check in task.run()]:
-        again = there_and_back(check)
-        assert same(again, check)
-        assert again.judge() == check.judge()
-        assert again.rejected() == check.rejected()
+        restored = round_trip(check)
+        assert same(restored, check)
+        assert restored.judge() == check.judge()
+        assert restored.rejected() == check.rejected()
 
 
 def test_what_json_would_change_is_refused():
@@ -108,6 +110,6 @@ def test_what_json_would_change_is_refused():
 
 
 def test_an_array_that_was_packed_can_be_written_to():
-    again = unpack(pack(np.arange(6.0).reshape(2, 3)[:, ::2]))
-    again += 1.0
-    assert again.tolist() == [[1.0, 3.0], [4.0, 6.0]]
+    restored = unpack(pack(np.arange(6.0).reshape(2, 3)[:, ::2]))
+    restored += 1.0
+    assert restored.tolist() == [[1.0, 3.0], [4.0, 6.0]]

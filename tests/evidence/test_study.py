@@ -1,4 +1,4 @@
-"""The training study: equal steps and samples, resumable cells, statistics by hand."""
+"""The training study: equal steps and samples, cells that resume, statistics by hand."""
 
 import json
 import math
@@ -97,7 +97,7 @@ def test_grids_double_from_rate_to_rate():
     assert TASKS["mlp"].peaks("adamw") == (0.005, 0.01, 0.02, 0.04)
 
 
-def test_the_default_study_has_what_was_promised():
+def test_the_default_study_covers_every_task_and_optimizer():
     groups = full_groups()
     (main_group,) = [
         g for g in groups if (g.task, g.optimizer, g.rates) == ("transformer", "adamw", "wsd")
@@ -111,10 +111,10 @@ def test_the_default_study_has_what_was_promised():
 
 @pytest.mark.parametrize("name", [n for n, t in TASKS.items() if t.kind == "regression"])
 def test_populations_have_unit_trace_and_centred_features(name):
-    people = population(name)
-    assert np.trace(people.covariance) == pytest.approx(1.0)
-    assert np.abs(people.features.mean(axis=0)).max() < 1e-12
-    assert people.labels.var() == pytest.approx(1.0)
+    data = population(name)
+    assert np.trace(data.covariance) == pytest.approx(1.0)
+    assert np.abs(data.features.mean(axis=0)).max() < 1e-12
+    assert data.labels.var() == pytest.approx(1.0)
 
 
 def test_text_and_digits_are_the_same_at_every_reading():
@@ -126,51 +126,54 @@ def test_text_and_digits_are_the_same_at_every_reading():
     assert (x.shape[0], held_x.shape[0]) == (y.size, held_y.size) == (1348, 449)
 
 
-def test_runs_side_by_side_are_the_runs_one_by_one():
+def test_vectorised_runs_equal_single_runs():
     rng = np.random.default_rng(0)
-    people = Population(rng.standard_normal((40, 3)), rng.standard_normal(40))
+    data = Population(rng.standard_normal((40, 3)), rng.standard_normal(40))
     rates, batches = RATES["wsd"](20, 0.1), np.arange(1, 21)
-    weights, _ = train(people, "momentum", rates, batches, seed=5, repetitions=4)
+    weights, _ = train(data, "momentum", rates, batches, seed=5, repetitions=4)
     stream = np.random.default_rng(np.random.SeedSequence((5, 3)))
     rows = stream.integers(0, 40, (int(batches.sum()), 4), dtype=np.int32)
     for r in range(4):
-        w, v, at = np.zeros(3), np.zeros(3), 0
+        w, v, start = np.zeros(3), np.zeros(3), 0
         for rate, size in zip(rates, batches, strict=True):
-            z, y = people.features[rows[at : at + size, r]], people.labels[rows[at : at + size, r]]
+            z, y = (
+                data.features[rows[start : start + size, r]],
+                data.labels[rows[start : start + size, r]],
+            )
             v = 0.9 * v + z.T @ (z @ w - y) / size
-            w, at = w - rate * v, at + size
+            w, start = w - rate * v, start + size
         np.testing.assert_allclose(weights[r], w, rtol=1e-12)
 
 
-def test_the_same_adamw_as_in_torch():
+def test_adamw_equals_that_of_torch():
     import torch
 
     rng = np.random.default_rng(1)
-    people = Population(rng.standard_normal((1, 3)), np.array([2.0]))
+    data = Population(rng.standard_normal((1, 3)), np.array([2.0]))
     rates = RATES["cosine"](12, 0.1)
-    weights, _ = train(people, "adamw", rates, np.full(12, 2), seed=0, repetitions=1)
+    weights, _ = train(data, "adamw", rates, np.full(12, 2), seed=0, repetitions=1)
     w = torch.zeros(3, dtype=torch.float64, requires_grad=True)
-    steps = torch.optim.AdamW([w], lr=1.0, betas=(0.9, 0.999), weight_decay=0.01)
-    z = torch.from_numpy(people.features[0])
+    optimizer = torch.optim.AdamW([w], lr=1.0, betas=(0.9, 0.999), weight_decay=0.01)
+    z = torch.from_numpy(data.features[0])
     for rate in rates:
-        steps.param_groups[0]["lr"] = float(rate)
-        steps.zero_grad()
+        optimizer.param_groups[0]["lr"] = float(rate)
+        optimizer.zero_grad()
         (0.5 * (z @ w - 2.0) ** 2).backward()
-        steps.step()
+        optimizer.step()
     np.testing.assert_allclose(weights[0], w.detach().numpy(), rtol=1e-10)
 
 
 @pytest.mark.parametrize("schedule", [CONSTANT, ORACLE])
 def test_measured_noise_of_a_regression_is_the_exact_one(schedule):
-    people = population("diabetes")
+    data = population("diabetes")
     rates = RATES["wsd"](60, 0.5)
-    mu = np.linalg.eigvalsh(people.covariance)[::-1]
+    mu = np.linalg.eigvalsh(data.covariance)[::-1]
     spectrum = ModelSpectrum("gauss-newton", mu, 1.0, 0.0, mu.size, 442)
     batches = batches_of(schedule, noise_influence(spectrum, "sgd", rates), rates, 1.0, 4)
-    blocks = [measure(people, train(people, "sgd", rates, batches, s, 400)[0]) for s in range(8)]
+    blocks = [measure(data, train(data, "sgd", rates, batches, s, 400)[0]) for s in range(8)]
     noise = np.array([block["noise"] for block in blocks])
     error = noise.std(ddof=1) / math.sqrt(8)
-    assert abs(noise.mean() - exact_noise(people, rates, batches)) < 4.0 * error
+    assert abs(noise.mean() - exact_noise(data, rates, batches)) < 4.0 * error
     assert error < 0.03 * noise.mean()
 
 
@@ -191,7 +194,7 @@ def test_a_run_that_diverges_is_kept_as_refused():
     assert outcome.result["reason"].startswith("the run diverged: final loss")
 
 
-def test_a_run_that_failed_is_no_run_that_diverged():
+def test_a_failed_run_does_not_count_as_diverged():
     rows = [_row(CONSTANT, 0.125, seed, validation=1.0, noise=1.0) for seed in range(3)]
     broken = replace(_row(CONSTANT, 0.125, 3, reason="IndexError: x"), status=FAILED)
     assert runs_of(TINY, [*rows, broken]) == runs_of(TINY, rows)
@@ -213,10 +216,10 @@ def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
             assert row.result == run_cell(cell)
         plan = StudyPlan({"quick": True, "hours": 1.0}, [timing.Cost(TINY, 1e-3)], [], {})
         rows = list(store.rows())
-        found = [(TINY, compare(TINY, rows, store))]
-        text = markdown(plan, found, rows, store, [])
-    assert [each.schedule for each in found[0][1]] == list(SCHEDULES)
-    oracle = found[0][1][1]
+        comparisons = [(TINY, compare(TINY, rows, store))]
+        text = markdown(plan, comparisons, rows, store, [])
+    assert [result.schedule for result in comparisons[0][1]] == list(SCHEDULES)
+    oracle = comparisons[0][1][1]
     assert oracle.predicted < 1.0
     assert oracle.exact == pytest.approx(oracle.predicted, rel=0.15)
     assert "| diabetes, sgd, wsd |" in text
@@ -288,11 +291,11 @@ def _alive(pid):
 
 
 def test_paired_differences_by_hand():
-    found = paired({0: 1.0, 1: 2.0, 2: 4.0}, {0: 2.0, 1: 2.5, 2: 5.5, 3: 9.0})
+    interval = paired({0: 1.0, 1: 2.0, 2: 4.0}, {0: 2.0, 1: 2.5, 2: 5.5, 3: 9.0})
     # Differences -1, -0.5, -1.5; s = 0.5; t_{0.975, 2} = 4.302653.
-    assert found.mean == pytest.approx(-1.0)
-    assert found.high == pytest.approx(-1.0 + 4.302653 * 0.5 / math.sqrt(3.0), abs=1e-6)
-    assert found.side == 0
+    assert interval.mean == pytest.approx(-1.0)
+    assert interval.high == pytest.approx(-1.0 + 4.302653 * 0.5 / math.sqrt(3.0), abs=1e-6)
+    assert interval.side == 0
     assert paired({0: 1.0, 1: 1.1}, {0: 5.0, 1: 5.1}).side == -1
     assert math.isnan(paired({0: 1.0}, {0: 2.0}).mean)
     assert math.isnan(paired({0: 1.0, 1: math.inf}, {0: 2.0, 1: 2.0}).mean)
@@ -302,15 +305,15 @@ def test_noise_ratios_by_hand():
     ours = {s: _row(ORACLE, 1.0, s, training=1.0 + 0.2) for s in range(3)}
     constant = {s: _row(CONSTANT, 1.0, s, training=1.0 + 0.4) for s in range(3)}
     reference = {s: _row(REFERENCE, 1.0, s, training=1.0 + 0.1) for s in range(3)}
-    found = noise_ratio(ours, constant, reference)
-    assert (found.mean, found.low, found.high) == pytest.approx((0.5, 0.5, 0.5))
+    ratio = noise_ratio(ours, constant, reference)
+    assert (ratio.mean, ratio.low, ratio.high) == pytest.approx((0.5, 0.5, 0.5))
     ours = {s: _row(ORACLE, 1.0, s, noise=x) for s, x in enumerate((1.0, 2.0, 3.0))}
     constant = {s: _row(CONSTANT, 1.0, s, noise=x) for s, x in enumerate((2.0, 2.0, 8.0))}
-    found = noise_ratio(ours, constant, {})
+    ratio = noise_ratio(ours, constant, {})
     without = np.array([5.0 / 10.0, 4.0 / 10.0, 3.0 / 4.0])
     error = math.sqrt(2.0 / 3.0 * ((without - without.mean()) ** 2).sum())
-    assert found.mean == pytest.approx(0.5)
-    assert found.high == pytest.approx(0.5 + 4.302653 * error, abs=1e-6)
+    assert ratio.mean == pytest.approx(0.5)
+    assert ratio.high == pytest.approx(0.5 + 4.302653 * error, abs=1e-6)
 
 
 def test_the_best_rate_is_not_one_at_which_a_run_diverged():
@@ -352,7 +355,7 @@ def test_a_plan_comes_back_from_its_file(tmp_path):
 
 def test_the_command_refuses_in_one_line(tmp_path, capsys):
     folder = ["--output-dir", str(tmp_path / "none")]
-    for arguments, said in (
+    for arguments, part in (
         (["--task", "nope"], "task must be one of"),
         (["--quick", "--task", "wine"], "leave something to run"),
         (["--hours", "0"], "hours must be"),
@@ -360,7 +363,7 @@ def test_the_command_refuses_in_one_line(tmp_path, capsys):
     ):
         assert main(["study", *folder, *arguments]) == 2
         error = capsys.readouterr().err.strip().splitlines()[-1]
-        assert said in error
+        assert part in error
 
 
 def test_the_command_runs_resumes_and_summarises(tmp_path, capsys, monkeypatch):

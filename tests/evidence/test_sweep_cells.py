@@ -1,6 +1,6 @@
-"""A cell is the call that one would write, and its numbers do not change unnoticed.
+"""A cell equals the direct call, and its numbers do not change unnoticed.
 
-``python tests/evidence/test_sweep_cells.py`` writes the golden cells anew.
+``python tests/evidence/test_sweep_cells.py`` rewrites the golden cells.
 """
 
 import json
@@ -16,11 +16,11 @@ from batchlaw.jobs.store import FAILED, NUMERICS, REFUSED
 from batchlaw.jobs.workers import worker_threads
 
 GOLDEN = Path(__file__).with_name("golden_cells.json")
-ANEW = "write the table anew, python tests/evidence/test_sweep_cells.py"
+REWRITE = "rewrite the table with python tests/evidence/test_sweep_cells.py"
 DRAWN = {"problem": "power-law", "d": 60, "m": 6, "a": 1.5, "seed": 3}
 REUSED = {"procedure": "multi-pass", "samples": 48}
 MONTE_CARLO = {"solver": "simulated", "repetitions": 8, "data_seed": 5}
-# Every solver, and every kind of problem, of rates and of batches, at least once.
+# Every solver, and every kind of problem, rates and batches, at least once.
 CELLS = [
     {"problem": "paper", "d": 300, "m": 8, "steps": 32},
     {**DRAWN, "rates": "cosine", "steps": 24, "batches": "constant", "prior": True},
@@ -48,26 +48,26 @@ def setting():
     return problem, rates, batches
 
 
-def _same(found, risk, parts):
+def _assert_same(result, risk, parts):
     for part in (*parts, "total", "irreducible", "approximation"):
-        assert found[part] == getattr(risk, part), part
+        assert result[part] == getattr(risk, part), part
 
 
 def test_an_exact_cell_is_the_direct_call(setting):
     problem, rates, batches = setting
     parts = ("bias", "variance", "variance_noise", "variance_covariance")
-    found = solve({**DRAWN, "steps": 20})
-    _same(found, bl.one_pass_risk(problem, rates, batches), parts)
-    assert found["b_eff"] == bl.effective_batch(bl.influence(problem, rates), batches)
-    assert found["relative_error"] == 0.0
-    found = solve({**DRAWN, **REUSED, "steps": 20})
+    result = solve({**DRAWN, "steps": 20})
+    _assert_same(result, bl.one_pass_risk(problem, rates, batches), parts)
+    assert result["b_eff"] == bl.effective_batch(bl.influence(problem, rates), batches)
+    assert result["relative_error"] == 0.0
+    result = solve({**DRAWN, **REUSED, "steps": 20})
     risk = bl.multi_pass_risk(problem, rates, batches, samples=48)
-    _same(found, risk, ("bias", "variance", "fluctuation"))
-    assert found["relative_error"] == risk.uncertainty > 0.0
+    _assert_same(result, risk, ("bias", "variance", "fluctuation"))
+    assert result["relative_error"] == risk.uncertainty > 0.0
     rho = bl.effective_fluctuation(bl.influence(problem, rates), batches, 48)
-    assert found["rho_eff"] == rho
-    found = solve({**DRAWN, "procedure": "gd", "samples": 48, "steps": 20})
-    _same(found, bl.gradient_descent_risk(problem, rates, samples=48), ("bias", "variance"))
+    assert result["rho_eff"] == rho
+    result = solve({**DRAWN, "procedure": "gd", "samples": 48, "steps": 20})
+    _assert_same(result, bl.gradient_descent_risk(problem, rates, samples=48), ("bias", "variance"))
 
 
 @pytest.mark.parametrize("procedure", ["one-pass", "multi-pass", "gd"])
@@ -84,11 +84,11 @@ def test_a_simulated_cell_is_the_direct_call_with_its_standard_errors(setting, p
     else:
         risk = bl.simulate_gradient_descent(problem, rates, samples=48, **draws)
         parts = ["bias", "variance"]
-    found = solve(cell if procedure == "one-pass" else {**cell, "samples": 48})
-    _same(found, risk, parts)
+    result = solve(cell if procedure == "one-pass" else {**cell, "samples": 48})
+    _assert_same(result, risk, parts)
     for part in ("total", *parts):
-        assert found[f"{part}_se"] == risk.standard_error(part) > 0.0
-    errors = {name for name in found if name.endswith("_se")}
+        assert result[f"{part}_se"] == risk.standard_error(part) > 0.0
+    errors = {name for name in result if name.endswith("_se")}
     assert errors == {f"{part}_se" for part in ("total", *parts)}
 
 
@@ -108,7 +108,7 @@ def test_defaults_are_those_of_the_command_line(setting):
         ({"rates": "constant", "steps": 10**15}, FAILED, "llocate"),
     ],
 )
-def test_a_cell_that_cannot_be_is_kept_with_its_reason(change, status, reason):
+def test_a_refused_or_failed_cell_is_stored_with_its_reason(change, status, reason):
     (outcome,) = compute_cells(solve, [{**DRAWN, "steps": 20, **change}])
     assert outcome.status == status
     assert reason in outcome.result["reason"]
@@ -122,17 +122,17 @@ def _golden():
 def test_golden_cells_are_what_they_were():
     recorded = json.loads(GOLDEN.read_text())
     if recorded["numerics"] != NUMERICS:
-        pytest.fail(f"NUMERICS was raised: {ANEW}")
+        pytest.fail(f"NUMERICS was raised: {REWRITE}")
     assert [row["cell"] for row in recorded["cells"]] == CELLS
     advice = (
-        "a stored result would differ: if that is meant, raise NUMERICS in jobs/store.py "
-        f"and {ANEW}"
+        "a stored result would differ: if that is intended, raise NUMERICS in jobs/store.py "
+        f"and {REWRITE}"
     )
     for before, now in zip(recorded["cells"], _golden(), strict=True):
         assert before["result"].keys() == now["result"].keys(), advice
         for name, value in before["result"].items():
-            # Another processor's BLAS adds in another order, which moves the last digits;
-            # a change of method moves far more than these nine.
+            # Another processor's BLAS adds in another order, which changes the last digits;
+            # a change of method changes far more.
             close = np.isclose(now["result"][name], value, rtol=1e-9, atol=0.0, equal_nan=True)
             assert close, f"{name} of {before['cell']}: {advice}"
 

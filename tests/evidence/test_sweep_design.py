@@ -1,4 +1,4 @@
-"""The file of a sweep: what cells it means, and what it refuses."""
+"""The file of a sweep: which cells it describes, and what is refused."""
 
 import itertools
 import math
@@ -47,9 +47,9 @@ def test_the_cells_of_a_grid_are_the_product_of_its_lists(axes):
     steps, gamma, kinds = axes
     text = f"[rates]\nsteps = {steps}\ngamma = {gamma}\n[batches]\nkind = {kinds}\nbudget = 9\n"
     design = parse_design(text)
-    found = [(cell["steps"], cell["gamma"], cell["batches"]) for cell in design.cells()]
-    assert found == list(itertools.product(*axes))
-    assert len(design) == len(found)
+    cells = [(cell["steps"], cell["gamma"], cell["batches"]) for cell in design.cells()]
+    assert cells == list(itertools.product(*axes))
+    assert len(design) == len(cells)
     assert all(cell["budget"] == 9 and cell["sweep"] == 1 for cell in design.cells())
 
 
@@ -69,12 +69,12 @@ def test_whole_numbers_stay_whole_and_come_once():
     assert [cell["steps"] for cell in design.cells()] == [16, 32, 64]
     design = parse_design("[rates]\nsteps = {from = 1, to = 4, count = 20}")
     assert [cell["steps"] for cell in design.cells()] == [1, 2, 3, 4]
-    # A warmup in whole numbers counts steps, otherwise it is a share of them.
+    # An integer warmup counts steps, a float is a share of them.
     for ends, values in (("from = 2, to = 6", [2, 4, 6]), ("from = 0, to = 0.5", [0, 0.25, 0.5])):
         design = parse_design(f"[rates]\nwarmup = {{{ends}, count = 3}}")
-        found = [cell["warmup"] for cell in design.cells()]
-        assert found == values
-        assert {type(value) for value in found} == {type(values[1])}
+        warmups = [cell["warmup"] for cell in design.cells()]
+        assert warmups == values
+        assert {type(value) for value in warmups} == {type(values[1])}
     assert {type(cell["m"]) for cell in _drawn("random", 9).cells()} == {int}
     cells = parse_design("[problem]\nm = [8.0, inf]\n[rates]\nwarmup = [1, 1.0]").cells()
     assert [(cell["m"], repr(cell["warmup"])) for cell in cells] == [
@@ -110,8 +110,8 @@ def test_a_longer_design_begins_with_the_shorter_one(kind, longer):
 def test_sobol_points_are_spread_more_evenly_than_random_ones():
     counts = []
     for kind in DRAWN:
-        found = [cell["stable"] for cell in _drawn(kind, 256).cells()]
-        boxes = [sum(0.2 + k / 128 <= x < 0.2 + (k + 1) / 128 for x in found) for k in range(64)]
+        points = [cell["stable"] for cell in _drawn(kind, 256).cells()]
+        boxes = [sum(0.2 + k / 128 <= x < 0.2 + (k + 1) / 128 for x in points) for k in range(64)]
         counts.append(boxes)
     assert max(counts[0]) > 6
     assert set(counts[1]) <= {3, 4, 5}
@@ -124,7 +124,7 @@ def test_a_million_cells_take_little_memory(kind):
         design = parse_design(f"[problem]\n{axes}")
     else:
         design = _drawn(kind, 10**6)
-        next(design.cells())  # loads what draws
+        next(design.cells())  # imports the generators
     tracemalloc.start()
     first = list(islice(design.cells(), 3000))
     peak = tracemalloc.get_traced_memory()[1]
@@ -217,11 +217,11 @@ def test_a_bad_file_is_refused_in_one_line_that_names_it(text, field, tmp_path):
     assert "--" not in message
 
 
-def test_the_command_refuses_a_bad_file_before_it_makes_one(tmp_path, capsys):
+def test_the_command_refuses_a_bad_file_before_it_creates_a_store(tmp_path, capsys):
     (tmp_path / "list.toml").write_text(REFUSED[0][0])
     (tmp_path / "bytes.toml").write_bytes(b"\xff\xfe\x00")
     (tmp_path / "good.toml").write_text(SMALL)
-    for name, options, said in (
+    for name, options, part in (
         ("list.toml", [], "section must be one of"),
         ("bytes.toml", [], "must be a TOML file of text"),
         ("none.toml", [], "must be a readable file: No such file"),
@@ -232,6 +232,6 @@ def test_the_command_refuses_a_bad_file_before_it_makes_one(tmp_path, capsys):
         store = tmp_path / "s.sqlite"
         assert main(["sweep", str(tmp_path / name), "--store", str(store), *options]) == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert part in error
         assert error.count("\n") == 1
         assert not store.exists()

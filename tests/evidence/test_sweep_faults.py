@@ -1,4 +1,4 @@
-"""Kills, full disks and rivals: what was acknowledged stays, and the sweep goes on."""
+"""Kills, full disks and second writers: acknowledged results stay, and the sweep resumes."""
 
 import os
 import random
@@ -19,9 +19,9 @@ from batchlaw.jobs.execution import execute
 from batchlaw.jobs.store import Store
 from sweep_cells import (
     DRIVER,
-    LIMIT,
     LOGGED,
     SOURCE,
+    TIMEOUT_S,
     cluster,
     command,
     dies_once,
@@ -40,7 +40,7 @@ def _cells():
 
 
 def _driver(folder, path):
-    """The light driver, with its log of computed cells in ``folder``."""
+    """The fast driver, which logs the computed cells in ``folder``."""
     (folder / "logged_cells.py").write_text(LOGGED)
     variables = environment(CELL_LOG=str(folder / "log"), PYTHONPATH=str(folder))
     return subprocess.Popen(
@@ -52,23 +52,23 @@ def _driver(folder, path):
     )
 
 
-def _sound(path):
+def _assert_intact(path):
     with closing(sqlite3.connect(path)) as database:
         assert database.execute("pragma integrity_check").fetchone() == ("ok",)
 
 
-def _killed(process, moment):
-    """Kill after some acknowledgements and a moment more; how many cells were acknowledged."""
-    said = [process.stdout.readline() for _ in range(1 + moment.randrange(4))]
-    assert said[0] == "start\n", process.stderr.read()
+def _killed(process, rng):
+    """Kill it shortly after some acknowledgements; returns the number of acknowledged cells."""
+    first_lines = [process.stdout.readline() for _ in range(1 + rng.randrange(4))]
+    assert first_lines[0] == "start\n", process.stderr.read()
     try:
-        process.wait(timeout=moment.uniform(0.0, 0.02))
+        process.wait(timeout=rng.uniform(0.0, 0.02))
     except subprocess.TimeoutExpired:
         os.kill(process.pid, signal.SIGKILL)
-    rest, error = process.communicate(timeout=LIMIT)
+    rest, error = process.communicate(timeout=TIMEOUT_S)
     assert process.returncode == -signal.SIGKILL, error
-    # A last line without its end was cut by the kill.
-    lines = ("".join(said[1:]) + rest).split("\n")[:-1]
+    # The kill may have cut the last line.
+    lines = ("".join(first_lines[1:]) + rest).split("\n")[:-1]
     return sum(int(line) for line in lines)
 
 
@@ -78,17 +78,17 @@ def _computed(folder):
 
 
 def test_twenty_kills_lose_nothing_and_repeat_only_what_was_in_flight(tmp_path):
-    moment = random.Random(20)
+    rng = random.Random(20)
     path = tmp_path / "s.sqlite"
     known = {}
     for _ in range(KILLS):
         before = len(_computed(tmp_path))
-        acknowledged = _killed(_driver(tmp_path, path), moment)
-        again = set(_computed(tmp_path)[before:])
-        assert not again & known.keys()
+        acknowledged = _killed(_driver(tmp_path, path), rng)
+        computed = set(_computed(tmp_path)[before:])
+        assert not computed & known.keys()
         with Store(path) as store:
             rows = {row.cell["k"]: row for row in store.rows()}
-        _sound(path)
+        _assert_intact(path)
         assert len(rows) >= len(known) + acknowledged
         assert all(rows[k] == row for k, row in known.items())
         known = rows
@@ -140,7 +140,7 @@ gamma = {from = 0.01, to = 0.1, count = 400}
 def grid(tmp_path):
     path = tmp_path / "grid.toml"
     path.write_text(GRID)
-    # Compiled and kept on the disk by now: only results are left to write.
+    # Compile and cache first, so that only results are left to write.
     solve({"problem": "power-law", "d": 50, "m": 4, "steps": 20, "gamma": 0.01})
     return path
 
@@ -148,12 +148,12 @@ def grid(tmp_path):
 def test_a_file_that_may_not_grow_is_one_line_and_goes_on_when_there_is_room(tmp_path, grid):
     path = tmp_path / "s.sqlite"
     options = (grid, "--store", path, "--workers", 1, "--pool", "threads")
-    # Too little for an empty file of results, then for some of them.
+    # Too little room for an empty file of results, then for all of them.
     for room in (3_000, 100_000):
         limit = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({room}, {room}))"
         out, error, code = finished(command(*options, before=limit))
-        _refused(out, error, code)
-    _sound(path)
+        _assert_refused_in_one_line(out, error, code)
+    _assert_intact(path)
     with Store(path, read_only=True) as store:
         before = {row.key: row for row in store.rows()}
     assert 0 < len(before) < 400
@@ -164,7 +164,7 @@ def test_a_file_that_may_not_grow_is_one_line_and_goes_on_when_there_is_room(tmp
     assert all(after[key] == row for key, row in before.items())
 
 
-def _refused(out, error, code):
+def _assert_refused_in_one_line(out, error, code):
     assert code == 1, error
     assert out == ""
     assert "Traceback" not in error
@@ -173,7 +173,7 @@ def _refused(out, error, code):
     assert "s.sqlite can't take more results: " in line
 
 
-# In a mount namespace of its own, which is gone when the script ends.
+# Runs in its own mount namespace, which ends with the script.
 DISKS = """
 set -u
 mount -t tmpfs -o size=200k none "$1" || exit 77
@@ -200,7 +200,7 @@ def test_a_full_disk_is_one_line_and_so_is_a_read_only_one(tmp_path, grid):
         ["unshare", "--mount", "sh", "-c", DISKS, "sh", disk, sys.executable, "-c", code]
         + [str(option) for option in options],
         env=environment(FOLDER=str(tmp_path), DISK=str(disk)),
-        timeout=3 * LIMIT,
+        timeout=3 * TIMEOUT_S,
         check=False,
         capture_output=True,
         text=True,
@@ -212,7 +212,7 @@ def test_a_full_disk_is_one_line_and_so_is_a_read_only_one(tmp_path, grid):
         [(tmp_path / name / part).read_text() for part in ("out", "err", "code")]
         for name in ("full", "room", "read-only")
     )
-    _refused(full[0], full[1], int(full[2]))
+    _assert_refused_in_one_line(full[0], full[1], int(full[2]))
     assert room[2] == "0\n", room[1]
     assert "400 of 400 cells done, 0 refused, 0 failed, 0 missing; " in room[0]
     assert "; 400 computed now" not in room[0]
@@ -234,7 +234,7 @@ def test_a_second_driver_is_refused_and_the_first_goes_on(tmp_path, grid, capsys
     try:
         assert first.stdout.readline() == "start\n"
         assert int(first.stdout.readline()) > 0
-        # It waits, so that it is surely at work.
+        # Stopped, so that it certainly still holds the store.
         os.kill(first.pid, signal.SIGSTOP)
         assert main(["sweep", str(grid), "--store", str(path)]) == 2
         error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Tables and pictures of a sweep: the same numbers, their units, and nothing of the machine."""
+"""Tables and figures of a sweep: the same numbers, their units, and no trace of the machine."""
 
 import csv
 import json
@@ -18,7 +18,7 @@ from batchlaw.plots import save
 from refused import refused
 from sweep_cells import put, root
 
-# All kinds of columns: whole and real numbers, texts, an m that may be a text, cells that fail.
+# All kinds of columns: integers, floats, texts, an m that may be text, and refused cells.
 TEXT = """
 [problem]
 kind = ["power-law", "paper"]
@@ -62,9 +62,9 @@ def test_a_csv_file_holds_the_same_numbers_exactly(folder):
     assert len(rows) == 24
     kinds = columns(rows)
     with (folder / "a.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
-    assert list(found[0]) == list(kinds)
-    for text, row in zip(found, rows, strict=True):
+        lines = list(csv.DictReader(file))
+    assert list(lines[0]) == list(kinds)
+    for text, row in zip(lines, rows, strict=True):
         for name, kind in kinds.items():
             if name not in row:
                 assert text[name] == ""
@@ -139,7 +139,7 @@ def test_the_store_is_not_written_over_by_its_export(tmp_path, capsys):
         assert not (tmp_path / store).exists()
 
 
-def test_nothing_is_not_exported(tmp_path):
+def test_an_empty_sweep_is_not_exported(tmp_path):
     with (
         Store(tmp_path / "s") as store,
         refused("export"),
@@ -161,19 +161,19 @@ def test_status_counts_and_says_why(folder, capsys, monkeypatch):
     assert sum(counts) == 8
     assert not any("traceback" in line or line.startswith("failed") for line in lines)
     monkeypatch.chdir(folder)
-    for arguments, said in (
+    for arguments, part in (
         ([], "--store must be given unless results/sweep has one sweep, it has none"),
         (["--store", "none.sqlite"], "none.sqlite must exist to be read"),
         (["--store", "grid.toml"], "grid.toml must be a file of results"),
     ):
         assert main(["sweep", "status", *arguments]) == 2
         error = capsys.readouterr().err
-        assert said in error
+        assert part in error
         assert error.count("\n") == 1
 
 
 @pytest.mark.parametrize("suffix", ["png", "pdf", "svg"])
-def test_a_picture_is_the_same_at_every_writing(folder, suffix, capsys):
+def test_a_figure_has_the_same_bytes_each_time(folder, suffix, capsys):
     draw = ["sweep", "plot", "gamma", "total", "--by", "m", "--store", str(folder / "a.sqlite")]
     for name in "xy":
         assert main([*draw, "--output", str(folder / f"{name}.{suffix}")]) == 0
@@ -183,7 +183,7 @@ def test_a_picture_is_the_same_at_every_writing(folder, suffix, capsys):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "part"),
     [
         (["rate", "total"], "x must be one of sweep, d, steps, solver, "),
         (["gamma", "loss"], "y must be one of sweep, d, steps, solver, "),
@@ -197,10 +197,10 @@ def test_a_picture_is_the_same_at_every_writing(folder, suffix, capsys):
         (["gamma", "total", "--output", "x"], "must be a .png, .pdf or .svg file, got 'x'"),
     ],
 )
-def test_a_picture_that_cannot_be_is_one_line(folder, arguments, said, capsys):
+def test_a_bad_request_for_a_figure_is_refused_in_one_line(folder, arguments, part, capsys):
     assert main(["sweep", "plot", *arguments, "--store", str(folder / "a.sqlite")]) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert part in error
     assert error.count("\n") == 1
 
 
@@ -233,11 +233,11 @@ def test_the_legend_of_many_lines_is_beside_them(tmp_path):
     design = parse_design(text + "\nwarmup = [" + ", ".join(map(str, range(30))) + "]")
     with Store(tmp_path / "s") as store, worker_threads(1) as workers:
         execute(store, design.cells(), _square, workers)
-        found = curves(store, design, "steps", "root", "warmup")
+        drawn = curves(store, design, "steps", "root", "warmup")
         with refused("by"):
             curves(store, design, "steps", "root", "root")
         assert {store.status(cell) for cell in design.cells()} == {DONE}
-    figure = sweep_figure(found)
+    figure = sweep_figure(drawn)
     save(figure, tmp_path / "x.png")
     (legend,), (axes,) = figure.legends, figure.axes
     assert not legend.get_window_extent().overlaps(axes.get_window_extent())
