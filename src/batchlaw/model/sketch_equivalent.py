@@ -264,7 +264,7 @@ def _newton(ambient: _Ambient, z: ComplexArray, t: ComplexArray) -> ComplexArray
     for _ in range(100):
         value, slope = ambient.preimage(t)
         step = (value - z) / slope
-        # At most half the way to the real axis.
+        # At most half the way to the real axis; scipy.optimize.newton does not damp its steps.
         step /= np.maximum(2.0 * step.imag / t.imag, 1.0)
         t = t - step
         if (np.abs(step) <= 1e-13 * np.abs(t)).all():

@@ -81,7 +81,10 @@ def shuffled_hadamard(rows: int, weights: FloatArray, rng: np.random.Generator) 
 
 
 def walsh_hadamard(values: FloatArray) -> FloatArray:
-    """sum_i (-1)^(number of common bits of r and i) values_i for every r, along the last axis."""
+    """sum_i (-1)^(number of common bits of r and i) values_i for every r, along the last axis.
+
+    SciPy has the matrix (``scipy.linalg.hadamard``), not the fast transform.
+    """
     *lead, dim = values.shape
     if dim & (dim - 1):
         raise ValueError(f"a Hadamard transform needs a power of two, got {dim}")
