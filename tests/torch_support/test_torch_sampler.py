@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import batchlaw as bl
 from batchlaw.torch_support import PlanSampler
-from batchlaw.torch_support.order import SAMPLINGS, SMALL, Order
+from batchlaw.torch_support.order import MAX_SORTED_SIZE, SAMPLINGS, Order
 from refused import refused
 
 pytestmark = pytest.mark.torch
@@ -131,7 +131,7 @@ def test_independent_batches_are_prefixes_of_a_permutation_for_each_update():
     assert seen == [part[:size] for part, size in zip(whole, [12, 48, 24], strict=True)]
 
 
-@given(st.integers(1, 3 * SMALL), st.integers(0, 2**53), st.integers(0, 5))
+@given(st.integers(1, 3 * MAX_SORTED_SIZE), st.integers(0, 2**53), st.integers(0, 5))
 def test_a_permutation_has_every_sample_once(size, seed, epoch):
     order = Order(size, "reshuffled epochs", seed)
     positions = np.arange(size) + epoch * size

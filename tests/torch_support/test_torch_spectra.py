@@ -479,4 +479,4 @@ def test_a_function_that_is_not_one_is_refused_in_one_line(
 
 def test_options_of_files_are_refused_with_a_model(capsys):
     assert main(["estimate", "my_training:build", "--centre"]) == 2
-    assert "are for files, got my_training:build" in capsys.readouterr().err
+    assert "--centre is for files, got my_training:build" in capsys.readouterr().err

@@ -1,6 +1,6 @@
-"""Plans in a PyTorch training loop: the only folder that imports torch.
+"""Plans in a PyTorch training loop: the only room that imports torch.
 
-``PlanSampler`` hands out the batches, ``PlanRates`` sets the learning rate, and both count the
+``PlanSampler`` yields the batches, ``PlanRates`` sets the learning rate, and both count the
 same updates. See docs/training.md.
 """
 

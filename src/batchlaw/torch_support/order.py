@@ -1,8 +1,8 @@
-"""Which sample comes where: a function of the seed, evaluated at any position without a list.
+"""The order of samples: a function of the seed and the position, without a list of N entries.
 
-The random words are NumPy's Philox, whose stream NumPy keeps from version to version. A
-permutation of N samples is a Feistel network on an a x b grid with a, b ~ sqrt(N), so that it
-needs tables of some 10 sqrt(N) entries instead of N, and any position can be asked for first.
+Random words come from NumPy's Philox, whose stream is stable across NumPy versions. A
+permutation of N samples is a Feistel network on an a x b grid with a, b ~ sqrt(N): it needs
+tables of about 10 sqrt(N) entries instead of N, and can be evaluated at any position.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ from batchlaw._base.checks import IntArray
 SAMPLINGS = ("one pass", "reshuffled epochs", "independent batches", "with replacement")
 # Even rounds move along one side of the grid, odd ones along the other.
 ROUNDS = 10
-# Below this size the grid is too small to mix well, and a permutation is the order of N words.
-SMALL = 1024
+# Up to this size the grid is too small to mix well, and N random words are sorted instead.
+MAX_SORTED_SIZE = 1024
 
 Permutation = Callable[[IntArray], IntArray]
 
 
 @dataclass(frozen=True)
 class Order:
-    """The samples that a run sees, one position after the other.
+    """The samples of a run, by position.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Order:
         permutation of its own, a uniform subset. "with replacement": every position is drawn
         uniformly.
     seed
-        Of all of them.
+        Determines the whole order.
     """
 
     dataset_size: int
@@ -51,8 +51,8 @@ class Order:
     def indices(self, positions: IntArray, updates: IntArray, offsets: IntArray) -> IntArray:
         """Samples at ``positions`` of the run, ascending.
 
-        ``updates`` and ``offsets`` say to which update (from 0) a position belongs, and how many
-        positions of that update come before it.
+        ``updates`` are their updates (from 0), ``offsets`` the number of earlier positions in the
+        same update.
         """
         if self.sampling == "with replacement":
             return self._with_replacement(positions)
@@ -72,7 +72,7 @@ class Order:
         parts = []
         for begin, end in _runs(np.diff(positions) != 1):
             words = _words(self.seed, 0, int(positions[begin]), end - begin)
-            # The remainder favours small samples by N / 2^64, far below anything measurable.
+            # The remainder favours small indices by N / 2^64, too little to measure.
             parts.append((words % np.uint64(self.dataset_size)).astype(np.int64))
         return np.concatenate(parts)
 
@@ -93,21 +93,21 @@ def _words(seed: int, stream: int, start: int, count: int) -> NDArray[np.uint64]
 
 @lru_cache(maxsize=2)
 def _permutation(size: int, seed: int, stream: int) -> Permutation:
-    if size <= SMALL:
+    if size <= MAX_SORTED_SIZE:
         return np.argsort(_words(seed, stream, 0, size), kind="stable").take
     return partial(_permute, size=size, tables=_tables(size, seed, stream))
 
 
 def _tables(size: int, seed: int, stream: int) -> tuple[IntArray, ...]:
-    """How far each round moves: along the a side by the place on the b side, and in turn."""
+    """Moves of each round: along side a as a function of the place on side b, then vice versa."""
     sides = _grid(size)
     words = _words(seed, stream, 0, ROUNDS // 2 * sum(sides))
-    tables, at = [], 0
+    tables, start = [], 0
     for turn in range(ROUNDS):
         along, by = sides[turn % 2], sides[1 - turn % 2]
-        moves = words[at : at + by] % np.uint64(along)
+        moves = words[start : start + by] % np.uint64(along)
         tables.append(moves.astype(np.int64))
-        at += by
+        start += by
     return tuple(tables)
 
 
@@ -118,26 +118,26 @@ def _grid(size: int) -> tuple[int, int]:
 
 
 def _permute(places: IntArray, size: int, tables: tuple[IntArray, ...]) -> IntArray:
-    """Where a permutation of ``size`` sends the places.
+    """Images of the places under a permutation of ``size`` samples.
 
-    What lands on the grid's few places beyond the last sample is sent on until it doesn't: the
-    walk stays a permutation.
+    An image among the grid's few places beyond the last sample is permuted again until it is
+    not (cycle walking), which gives a permutation of the samples alone.
     """
-    out = _send(places, size, tables)
+    out = _permute_grid(places, size, tables)
     beyond = np.flatnonzero(out >= size)
     while beyond.size:
-        out[beyond] = _send(out[beyond], size, tables)
+        out[beyond] = _permute_grid(out[beyond], size, tables)
         beyond = beyond[out[beyond] >= size]
     return out
 
 
-def _send(places: IntArray, size: int, tables: tuple[IntArray, ...]) -> IntArray:
+def _permute_grid(places: IntArray, size: int, tables: tuple[IntArray, ...]) -> IntArray:
     sides = _grid(size)
-    other, one = np.divmod(places, sides[0])
-    coordinates = [one, other]
+    rows, columns = np.divmod(places, sides[0])
+    coordinates = [columns, rows]
     for turn, moves in enumerate(tables):
-        here, there = turn % 2, 1 - turn % 2
-        moved = coordinates[here] + moves.take(coordinates[there])
-        moved -= sides[here] * (moved >= sides[here])
-        coordinates[here] = moved
+        axis = turn % 2
+        moved = coordinates[axis] + moves.take(coordinates[1 - axis])
+        moved -= sides[axis] * (moved >= sides[axis])
+        coordinates[axis] = moved
     return coordinates[1] * sides[0] + coordinates[0]

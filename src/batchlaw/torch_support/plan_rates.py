@@ -1,4 +1,4 @@
-"""PlanRates: the learning rates of a plan, at the update where the sampler is."""
+"""PlanRates: the learning rates of a plan, in step with the sampler."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ UPDATES = "updates of the state"
 class PlanRates(LRScheduler):
     """A learning-rate scheduler: update t runs at the plan's rate t, times the group's scale.
 
-    Call ``step()`` once an update, after the optimizer's. The optimizer's own rate is replaced.
+    Call ``step()`` once per update, after the optimizer's. The optimizer's own rate is replaced.
 
     Parameters
     ----------
     optimizer
-        Whose rates are set.
+        The optimizer whose rates are set.
     plan
         A Plan, or the (T,) rates of the updates.
     sampler
-        The sampler of the same run. Each step and each state is refused where the two have
-        counted different updates, as is a sampler of another plan.
+        The sampler of the same run. A sampler of another plan is refused, and so is a step or
+        a state where the two have counted different updates.
     scales
-        One factor a parameter group; needed where the groups start at different rates.
+        One factor per parameter group; needed where the groups start at different rates.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class PlanRates(LRScheduler):
         return int(self.last_epoch)
 
     def get_lr(self) -> list[float | Tensor]:
-        """Rates of the groups for the next update; after the last, those of the last."""
+        """Rates of the groups for the next update; after the last update, its rates."""
         rate = float(self.rates[min(self.updates, self.rates.size - 1)])
         return [rate * scale for scale in self.scales]
 
@@ -76,12 +76,12 @@ class PlanRates(LRScheduler):
         super().step()
 
     def state_dict(self) -> dict[str, Any]:
-        """The updates done, and of which rates; right only between two updates."""
+        """The updates done, and a digest of the rates; valid only between two updates."""
         self._refuse_another_position(self.updates)
         return {"updates": self.updates, **self._identity()}
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Continue at a saved update; where there is a sampler, load its state first."""
+        """Continue at a saved update; with a sampler, load its state first."""
         identity = self._identity()
         missing = {"updates", *identity} - set(state_dict)
         if missing:

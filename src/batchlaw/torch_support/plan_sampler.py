@@ -1,4 +1,4 @@
-"""PlanSampler: the batches of a plan for a DataLoader, with a position that survives a kill."""
+"""PlanSampler: the batches of a plan for a DataLoader, with a position that can be resumed."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ from batchlaw.torch_support.shares import MicroBatch, Shares, find_ranks
 
 Batch = TypeVar("Batch")
 
-# Samples whose indices are computed at once: enough to amortise the array operations.
-BLOCK = 8192
-_SAME = ("dataset_size", "sampling", "seed", "schedule")
+# Samples whose indices are computed at once, enough to amortise the array operations.
+BLOCK_SAMPLES = 8192
+# Fields that must agree between a saved state and the sampler that loads it.
+_IDENTITY = ("dataset_size", "sampling", "seed", "schedule")
 
 
 class PlanSampler(Sampler[list[int]]):
-    """Lists of sample indices for ``DataLoader(dataset, batch_sampler=...)``, one a micro-batch.
+    """Lists of sample indices for ``DataLoader(dataset, batch_sampler=...)``, one per micro-batch.
 
     Parameters
     ----------
@@ -35,15 +36,15 @@ class PlanSampler(Sampler[list[int]]):
     dataset_size
         Samples of the dataset.
     seed
-        The order of samples depends on it alone, not on the batches, ranks or micro-batches.
+        The order of samples depends only on it, not on the batches, ranks or micro-batches.
     sampling
         "one pass" (every sample once), "reshuffled epochs" (a new permutation for each pass; an
         update may reach from one into the next), "independent batches" (each update a fresh
         uniform subset) or "with replacement".
     max_micro_batch
-        Samples that a rank takes at once; an update with more is cut into several.
+        Largest number of samples per rank and micro-batch; a larger update is split.
     rank
-        Of this process; by default that of torch.distributed where it is initialised.
+        Rank of this process; by default that of torch.distributed where it is initialised.
     world_size
         Number of ranks; by default that of torch.distributed where it is initialised.
     allow_unused
@@ -73,15 +74,15 @@ class PlanSampler(Sampler[list[int]]):
             max_micro_batch = checks.count("max_micro_batch", max_micro_batch)
         self.rank, self.world_size = find_ranks(rank, world_size)
         self._shares = Shares(self.batches, self.rank, self.world_size, max_micro_batch)
-        self._update = 0  # complete updates that the training loop received
-        self._index = 0  # micro-batches of the next one that it received
-        self._ahead = 0  # micro-batches that the DataLoader took and the loop did not receive
+        self._update = 0  # complete updates received by the training loop
+        self._index = 0  # micro-batches received of the next update
+        self._ahead = 0  # micro-batches taken by the DataLoader, not yet received by the loop
         self._iterator = 0  # number of the newest iterator; older ones are refused
-        self._moves = 0  # changes of the position, by which a loop sees that it is alone
+        self._moves = 0  # counts changes of the position, so that a loop detects another one
 
     @property
     def updates(self) -> int:
-        """Updates whose samples the training loop has all received."""
+        """Updates completely received by the training loop."""
         return self._update
 
     @property
@@ -102,7 +103,7 @@ class PlanSampler(Sampler[list[int]]):
         ends = np.cumsum(self._shares.sizes)
         while update < ends.size:
             before = int(ends[update] - self._shares.sizes[update])
-            last = max(int(np.searchsorted(ends, before + BLOCK, side="right")), update + 1)
+            last = max(int(np.searchsorted(ends, before + BLOCK_SAMPLES, side="right")), update + 1)
             indices = self.order.indices(*self._shares.positions(update, last)).tolist()
             for begin, end in itertools.pairwise(self._shares.cuts(update, last)):
                 if iterator != self._iterator:
@@ -114,8 +115,8 @@ class PlanSampler(Sampler[list[int]]):
     def follow(self, loader: Iterable[Batch]) -> Iterator[tuple[Batch, MicroBatch]]:
         """The loader's batches, each with its place in the run; counts them as received.
 
-        The DataLoader takes indices ahead of the training loop, to keep its workers busy. What is
-        saved is the position of the loop: a batch counts when it leaves this iterator.
+        The DataLoader takes indices ahead of the training loop to keep its workers busy. The state
+        is the position of the loop: a batch counts when this iterator yields it.
         """
         if getattr(loader, "batch_sampler", self) is not self:
             raise InputError("loader", "must have this sampler as its batch_sampler")
@@ -140,7 +141,7 @@ class PlanSampler(Sampler[list[int]]):
             yield batch, micro
 
     def receive(self) -> MicroBatch:
-        """Count one more micro-batch as received, and say which it is; ``follow`` calls it."""
+        """Count one more micro-batch as received, and return its place; ``follow`` calls it."""
         if self._ahead < 1:
             raise InputError(
                 "receive",
@@ -157,20 +158,20 @@ class PlanSampler(Sampler[list[int]]):
         return received
 
     def state_dict(self) -> dict[str, Any]:
-        """The position in samples and updates, and what it is a position in.
+        """The position in samples and updates, and the run to which it belongs.
 
-        An update of which only some micro-batches were received counts as not begun: its
-        gradients are lost with the process. Ranks and micro-batches are free to change.
+        An update of which only some micro-batches were received counts as not begun, because its
+        gradients are lost with the process. Ranks and micro-batches may change on resume.
         """
         return {"samples": self.samples, "updates": self.updates, **self._identity()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from a saved position; takes effect with the loader's next iterator."""
         identity = self._identity()
-        missing = {"samples", "updates", *_SAME} - set(state)
+        missing = {"samples", "updates", *_IDENTITY} - set(state)
         if missing:
             raise InputError("state", "must be of a PlanSampler", f"none of {sorted(missing)}")
-        for name in _SAME:
+        for name in _IDENTITY:
             if state[name] != identity[name]:
                 raise InputError(
                     "state", f"must have the same {name}: {identity[name]}", f"{state[name]}"
@@ -185,7 +186,7 @@ class PlanSampler(Sampler[list[int]]):
         self._move(updates)
 
     def _move(self, update: int) -> None:
-        """Go on at an update; iterators made before don't."""
+        """Continue at an update, and invalidate earlier iterators."""
         self._update, self._index, self._ahead = update, 0, 0
         self._iterator += 1
         self._moves += 1
@@ -222,7 +223,7 @@ def batches_of(plan: Plan | ArrayLike) -> IntArray:
 
 
 def digest(values: np.ndarray[Any, Any]) -> str:
-    """A short name of an array, the same on every machine."""
+    """A short hash of an array, the same on every machine."""
     kind = values.dtype.newbyteorder("<")
     return hashlib.sha256(values.astype(kind).tobytes()).hexdigest()[:16]
 

@@ -77,17 +77,17 @@ class Products:
         outputs = self.outputs(self.weights, inputs[:2])
         if not isinstance(outputs, Tensor):
             raise InputError("model", "must return a tensor", type(outputs).__name__)
-        both = self._one_number(outputs, targets[:2])
+        joint = self._one_number(outputs, targets[:2])
         if self.size(inputs) < 2:
             return
-        each = [self._one_number(outputs[i : i + 1], targets[i : i + 1]) for i in (0, 1)]
-        # Losses of two signs may cancel, so what counts is the larger one's rounding.
+        single = [self._one_number(outputs[i : i + 1], targets[i : i + 1]) for i in (0, 1)]
+        # Losses of opposite signs may cancel, so the tolerance is relative to the larger one.
         tolerance = max(1e-3, 4.0 * torch.finfo(self.dtype).eps)
-        if abs(both - sum(each) / 2.0) > tolerance * max(abs(x) for x in each):
+        if abs(joint - sum(single) / 2.0) > tolerance * max(abs(x) for x in single):
             raise InputError(
                 "loss",
                 "must be the mean over samples",
-                hint=f"of two it is {both:.6g}, where their mean is {sum(each) / 2.0:.6g}",
+                hint=f"of two it is {joint:.6g}, where their mean is {sum(single) / 2.0:.6g}",
             )
 
     def _one_number(self, outputs: Tensor, targets: Any) -> float:
@@ -128,7 +128,7 @@ class Products:
         for inputs, targets in self.chunks():
             out, tangent, pull = self._push(inputs, vector)
             slope = grad(lambda f, y=targets: self.loss(f, y))
-            # Second derivatives are symmetric: backwards, which every loss of PyTorch can do.
+            # Second derivatives are symmetric, so reverse mode, which every PyTorch loss supports.
             (curved,) = vjp(slope, out)[1](tangent)
             total += self.size(inputs) * self.flat(pull(curved)[0])
         return total / self.samples
@@ -142,7 +142,7 @@ class Products:
         return total / self.samples
 
     def covariance(self, vector: Tensor) -> Tensor:
-        """No gradient of a sample is formed: g_i . v is a derivative along v."""
+        """Without per-sample gradients: g_i . v is a derivative along v."""
         total = torch.zeros_like(vector)
         for inputs, targets in self.chunks():
             out, tangent, pull = self._push(inputs, vector)

@@ -1,18 +1,18 @@
-"""Measured sensitivity: what the gradient noise of one update does to the final loss.
+"""Measured sensitivity: the effect of one update's gradient noise on the final loss.
 
 A run is branched at update t. With the gradients g and g' of two independent batches the three
 branches take (g + g')/2 and (g + g')/2 +- s (g - g')/sqrt(2), which has the covariance of one
-batch's noise times s^2, and go on with common batches to the end, at weights w(0), w(+), w(-).
-The second difference of the final loss is free of the first-order effect of that noise, which is
-large and averages to nothing, and has two parts:
+batch's noise times s^2, and continue with common batches to the end, at weights w(0), w(+), w(-).
+The second difference of the final loss does not contain the first-order effect of that noise,
+which is large and averages to zero, and has two parts:
 
     spread  ( [L(w(+)) + L(w(-))] / 2 - L(w_mid) ) / s^2,   w_mid = (w(+) + w(-)) / 2
     drift   ( L(w_mid) - L(w(0)) ) / s^2
 
-The spread is half the squared final displacement in the curvature: what influence predicts, with
-the mean kappa_t / (2 B_t) on a quadratic up to second order in the rates. The drift is zero for
-linear dynamics (SGD, momentum on a quadratic). Under Adam it is not: noise enlarges the second
-moments, which slows every later update.
+The spread is half the squared final displacement in the metric of the curvature. Influence
+predicts it: on a quadratic its mean is kappa_t / (2 B_t) up to second order in the rates. The drift
+is zero for linear dynamics (SGD, momentum on a quadratic). Under Adam it is not: noise enlarges
+the second moments, which slows every later update.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Sensitivity:
     drift : (draws, k) array
         The drift, see above.
     final_loss : (draws,) array
-        Of the runs that were branched.
+        Final loss of the unperturbed runs.
     """
 
     updates: IntArray
@@ -61,7 +61,7 @@ class Sensitivity:
         return replace(self, effects=self.effects + self.drift)
 
     def between(self, first: int, last: int) -> Sensitivity:
-        """The branched updates first..last alone."""
+        """Only the branched updates first..last."""
         kept = (self.updates >= first) & (self.updates <= last)
         return Sensitivity(
             self.updates[kept], self.effects[:, kept], self.drift[:, kept], self.final_loss
@@ -79,12 +79,12 @@ class Sensitivity:
 
     def ratio(self, predicted: ArrayLike) -> tuple[float, float]:
         """Measured over predicted, summed over the branched updates, with its standard error."""
-        total = self.effects.sum(axis=1) / float(np.sum(self._one_each(predicted)))
+        total = self.effects.sum(axis=1) / float(np.sum(self._checked_prediction(predicted)))
         return float(total.mean()), float(total.std(ddof=1) / math.sqrt(total.size))
 
     def correlation(self, predicted: ArrayLike) -> tuple[float, float]:
         """Correlation of the mean profile with the prediction, with a jackknife error."""
-        kappa = self._one_each(predicted)
+        kappa = self._checked_prediction(predicted)
         if kappa.size < 3:
             raise InputError(
                 "predicted", "needs at least 3 updates", f"{kappa.size}", subject="a correlation"
@@ -95,7 +95,7 @@ class Sensitivity:
         spread = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
         return float(np.corrcoef(self.mean, kappa)[0, 1]), spread
 
-    def _one_each(self, predicted: ArrayLike) -> FloatArray:
+    def _checked_prediction(self, predicted: ArrayLike) -> FloatArray:
         values = np.asarray(predicted, dtype=np.float64)
         if values.shape != self.updates.shape:
             raise InputError(
@@ -118,7 +118,7 @@ def measured_sensitivity(
     scale: float = 1.0,
     seed: int = 0,
 ) -> Sensitivity:
-    """Branch independent runs at the given updates and measure the effect of each one's noise.
+    """Branch independent runs at the given updates and measure the effect of their noise.
 
     The cost is ``draws`` runs and three continuations for each branched update of each run.
 
@@ -128,17 +128,17 @@ def measured_sensitivity(
         Returns a model and its optimizer, the same at every call. They may be in mid-run:
         ``rates`` are those of the updates to come.
     loss
-        loss(model, batch), its gradient the one that the optimizer is given.
+        loss(model, batch), whose gradient the optimizer uses.
     batch
-        batch(t, generator), the batch of update t = 1..T, drawn from the generator alone.
+        batch(t, generator), the batch of update t = 1..T, drawn from the generator only.
     evaluate
-        The final loss, without noise of its own; called without gradients.
+        The final loss of a model, deterministic; called without gradients.
     rates : (T,) array
         Step sizes; a parameter group whose lr is not the first group's keeps its ratio to it.
     updates
         Updates to branch, between 1 and T.
     draws, seed
-        Independent runs, each with batches of its own.
+        Number of independent runs, and the seed of their batches.
     scale
         s, the size of the perturbation in units of one batch's noise.
     """
@@ -169,7 +169,7 @@ def measured_sensitivity(
 
 
 class _Run:
-    """A model, its optimizer, and the number of updates done; batches depend on (key, t) alone."""
+    """A model, its optimizer, and the number of updates done; batches depend on (key, t) only."""
 
     def __init__(
         self,
@@ -195,7 +195,7 @@ class _Run:
 
     def branch(self, scale: float) -> nn.Module:
         """The final model when the next update takes its gradient with ``scale`` times noise."""
-        # Together, so that the optimizer's copy holds the parameters of the model's copy.
+        # Copied together, so that the optimizer's copy refers to the copied parameters.
         model, optimizer = copy.deepcopy((self.model, self.optimizer))
         other = _Run(model, optimizer, self.loss, self.batch, self.rates, self.key)
         other.shares, other.done = self.shares, self.done
@@ -208,9 +208,9 @@ class _Run:
         return other.model
 
     def _gradient(self, stream: int) -> list[Tensor | None]:
-        """Of the next update's batch; the model's own randomness is the same in all branches."""
+        """Gradient of the next update's batch; dropout and the like are equal in all branches."""
         seeds = np.random.SeedSequence((*self.key, self.done, stream)).generate_state(2)
-        # torch.manual_seed does the same at ten times the cost of a small update.
+        # torch.manual_seed does the same, but takes ten times as long as a small update.
         torch.default_generator.manual_seed(int(seeds[1]))
         if torch.cuda.is_initialized():  # type: ignore[no-untyped-call]
             torch.cuda.manual_seed_all(int(seeds[1]))

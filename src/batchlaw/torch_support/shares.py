@@ -1,4 +1,4 @@
-"""How an update is cut: equal shares for the ranks, and micro-batches that fit in memory."""
+"""How an update is split: equal shares for the ranks, and micro-batches that fit in memory."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from batchlaw._base.errors import InputError, arg
 
 
 class MicroBatch(NamedTuple):
-    """What the training loop must know about the batch that it has just received.
+    """The place of a received batch in its update.
 
     Attributes
     ----------
     part
-        Which of the update's micro-batches it is, from 1.
+        Its number among the update's micro-batches, from 1.
     parts
-        How many micro-batches the update has, the same on every rank.
+        Number of micro-batches of the update, the same on every rank.
     size
         Its samples on this rank.
     weight
@@ -42,7 +42,7 @@ class MicroBatch(NamedTuple):
 
 
 class Shares:
-    """The samples of one rank: B_t / ranks of every update, in micro-batches of almost one size."""
+    """The samples of one rank: B_t / ranks of every update, in nearly equal micro-batches."""
 
     def __init__(self, batches: IntArray, rank: int, ranks: int, max_micro_batch: int | None):
         uneven = np.flatnonzero(batches % ranks)
@@ -72,7 +72,7 @@ class Shares:
         return [*inner.tolist(), int(sizes.sum())]
 
     def positions(self, first: int, last: int) -> tuple[IntArray, IntArray, IntArray]:
-        """Positions in the run of this rank's samples, with their updates and offsets there."""
+        """Positions in the run of this rank's samples, with their updates and offsets in them."""
         sizes = self.sizes[first:last]
         updates = np.repeat(np.arange(first, last), sizes)
         offsets = np.repeat(self.rank * sizes, sizes) + _count_up(sizes)
@@ -80,7 +80,7 @@ class Shares:
 
 
 def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
-    """Rank and number of ranks: as given, or of torch.distributed where it runs, or 0 of 1."""
+    """Rank and number of ranks: as given, else from torch.distributed, else 0 of 1."""
     if (rank is None) != (ranks is None):
         raise InputError(
             "rank",
@@ -91,7 +91,7 @@ def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
     if rank is None or ranks is None:
         if dist.is_available() and dist.is_initialized():
             return dist.get_rank(), dist.get_world_size()
-        # Every process of torchrun would take itself for the only one, and all the same samples.
+        # Otherwise every process of torchrun would act as the only one, on the same samples.
         launched = os.environ.get("WORLD_SIZE", "1")
         if launched != "1":
             raise InputError(
@@ -109,10 +109,10 @@ def find_ranks(rank: int | None, ranks: int | None) -> tuple[int, int]:
     return rank, ranks
 
 
-# The training loop asks at every batch, and mostly for the update of the last one.
+# Cached: the training loop asks at every micro-batch, mostly about the same update.
 @lru_cache(maxsize=8)
 def _cut(share: int, parts: int) -> tuple[MicroBatch, ...]:
-    """A share in parts that differ by one sample at most."""
+    """A share split into parts that differ by at most one sample."""
     sizes = [share * (part + 1) // parts - share * part // parts for part in range(parts)]
     return tuple(
         MicroBatch(part, parts, size, size / share) for part, size in enumerate(sizes, start=1)

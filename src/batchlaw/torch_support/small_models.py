@@ -16,8 +16,8 @@ from batchlaw._base.checks import FloatArray, IntArray
 
 HIDDEN = 32
 WIDTH, LAYERS, HEADS, CONTEXT = 48, 2, 4, 64
-# Windows of text on which the loss is evaluated, and the spectrum measured.
-EVALUATED, MEASURED = 256, 128
+# Windows of text for the loss, and for the spectrum.
+LOSS_WINDOWS, SPECTRUM_WINDOWS = 256, 128
 
 Pair = tuple[Tensor, Tensor]
 
@@ -29,15 +29,15 @@ class TrainingTask:
     Attributes
     ----------
     start
-        A fresh model; the caller has seeded torch.
+        Returns a fresh model; the caller seeds torch.
     samples, sampling
-        How many there are to draw from, and how (see ``PlanSampler``).
+        Number of samples, and how they are drawn (see ``PlanSampler``).
     fetch
         Inputs and targets at given indices.
     loss
         loss(outputs, targets), the mean over samples.
     validation, training, measured
-        Fixed pairs: held-out, of the training data, and those for the spectrum.
+        Fixed pairs of inputs and targets: held out, from the training data, for the spectrum.
     """
 
     start: Callable[[], nn.Module]
@@ -97,9 +97,9 @@ def text_task(
         "one pass",
         lambda indices: windows(training, indices),
         _next_character_loss,
-        spread(validation, EVALUATED),
-        spread(training, EVALUATED),
-        spread(training, MEASURED),
+        spread(validation, LOSS_WINDOWS),
+        spread(training, LOSS_WINDOWS),
+        spread(training, SPECTRUM_WINDOWS),
     )
 
 
@@ -121,8 +121,8 @@ class Block(nn.Module):
         n, length, width = x.shape
         parts = self.mix(self.before(x)).view(n, length, 3 * HEADS, width // HEADS)
         q, k, v = parts.transpose(1, 2).chunk(3, dim=1)
-        seen = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        x = x + self.out(seen.transpose(1, 2).reshape(n, length, width))
+        attended = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(attended.transpose(1, 2).reshape(n, length, width))
         result: Tensor = x + self.down(functional.gelu(self.up(self.between(x))))
         return result
 

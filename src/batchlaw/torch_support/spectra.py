@@ -1,7 +1,7 @@
 """Spectra of PyTorch models: leading eigenvalues by Lanczos, traces by Hutchinson, noise scale.
 
-Every matrix is used through its products with vectors alone (``products``). The model is
-used in evaluation mode.
+Matrices are used only through their products with vectors (``products``). The model is in
+evaluation mode.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.torch_support.products import Diagonal, Loss, Pairs, Products, products
 
 KINDS = ("gauss-newton", "hessian", "gradient-covariance")
-# Rounding of float32 products keeps Lanczos from doing better.
+# Rounding of float32 products limits Lanczos to this.
 SINGLE_TOLERANCE = 1e-5
 
 
@@ -30,8 +30,8 @@ SINGLE_TOLERANCE = 1e-5
 class NoiseScale:
     """tr(C) / |g|^2, C the covariance of one sample's gradient: unbiased parts, jackknife errors.
 
-    ``scale`` is infinite where the unbiased |g|^2 is not positive: the data cannot tell the
-    mean gradient from zero.
+    ``scale`` is infinite where the unbiased |g|^2 is not positive: the data do not distinguish
+    the mean gradient from zero.
     """
 
     scale: float
@@ -57,11 +57,11 @@ def model_spectrum(
     tolerance: float | None = None,
     seed: int = 0,
 ) -> ModelSpectrum:
-    """Leading eigenvalues, trace and, if asked, the gradient noise along the eigenvectors.
+    """Leading eigenvalues, trace and, optionally, the gradient noise along the eigenvectors.
 
-    Lanczos costs a few products an eigenvalue, each a few passes over the data. The trace
+    Lanczos costs a few products per eigenvalue, each a few passes over the data. The trace
     is the sum of the leading eigenvalues and a Hutchinson estimate of the rest, ``probes`` more
-    products with random signs outside the leading directions: its error is that of the rest alone.
+    products with random signs outside the leading directions: its error is that of the rest only.
 
     Parameters
     ----------
@@ -71,19 +71,19 @@ def model_spectrum(
         (inputs, targets), two tensors with samples along the first axis, or an iterable of such
         batches that gives the same samples every time (a list, a DataLoader).
     count
-        How many eigenvalues, the largest (not by modulus); all where there are no more.
+        Number of eigenvalues, the largest ones (not by modulus); at most the dimension.
     kind
         "gauss-newton", "hessian" or "gradient-covariance".
     preconditioner
-        Diagonal P > 0, flat or one tensor a parameter (``adam_preconditioner``).
+        Diagonal P > 0, flat or one tensor per parameter (``adam_preconditioner``).
     noise
         Whether to measure c_j = v_j^T C v_j and tr(C).
     chunk
-        Samples at a time, for a pair of tensors.
+        Samples processed at a time, for a pair of tensors.
     double
         Compute in float64 on a copy of the model; floating-point data are converted.
     tolerance
-        Of ``eigsh``, relative: machine precision with ``double``, else 1e-5.
+        Relative tolerance of ``eigsh``: machine precision with ``double``, else 1e-5.
     """
     checks.choice("kind", kind, KINDS)
     count = checks.count("count", count)
@@ -135,9 +135,10 @@ def gradient_noise_scale(
     """The batch size at which noise and gradient are equally large, at the model's weights.
 
     From the mean gradients g_k of n groups of ``batch`` samples and their mean g:
-    tr(C) = batch (n/(n-1)) (mean |g_k|^2 - |g|^2) and |g|^2 less tr(C)/N, both unbiased (the
-    small- and large-batch estimates), with delete-one jackknife errors over the groups; what
-    does not fill a group is left out. ``chunk`` groups' gradients are in memory at a time.
+    tr(C) = batch (n/(n-1)) (mean |g_k|^2 - |g|^2) and |g|^2 minus tr(C)/N, both unbiased (the
+    small- and large-batch estimates), with delete-one jackknife errors over the groups;
+    samples that do not fill a group are ignored. Gradients of ``chunk`` groups are in memory at a
+    time.
     With a preconditioner both are measured in P^{-1}.
     """
     batch = checks.count("batch", batch)
@@ -174,19 +175,19 @@ def gradient_noise_scale(
 
 def adam_preconditioner(model: nn.Module, optimizer: torch.optim.Optimizer) -> Tensor:
     """P = sqrt(v_hat) + eps of an Adam or AdamW state, flat, in the order of the parameters."""
-    of: dict[int, Tensor] = {}
+    by_parameter: dict[int, Tensor] = {}
     for group in optimizer.param_groups:
         for w in group["params"]:
             state = optimizer.state.get(w, {})
             if "exp_avg_sq" in state:
                 v = state["exp_avg_sq"] / (1.0 - group["betas"][1] ** float(state["step"]))
-                of[id(w)] = v.sqrt() + group["eps"]
+                by_parameter[id(w)] = v.sqrt() + group["eps"]
     parts = []
     for name, w in model.named_parameters():
         if w.requires_grad:
-            if id(w) not in of:
+            if id(w) not in by_parameter:
                 raise InputError("optimizer", f"must hold Adam's second moments of {name}", "none")
-            parts.append(of[id(w)].detach().reshape(-1))
+            parts.append(by_parameter[id(w)].detach().reshape(-1))
     return torch.cat(parts)
 
 
@@ -224,7 +225,7 @@ def _leading(
 
 
 def _outside(vectors: FloatArray, signs: FloatArray) -> FloatArray:
-    """Probes with the leading directions taken out."""
+    """Probes with the leading directions projected out."""
     out: FloatArray = signs - vectors @ (vectors.T @ signs)
     return out
 
@@ -239,5 +240,5 @@ def _trace(
     known = float(leading.sum())
     if leading.size == matrix.dimension:
         return known, 0.0
-    seen = np.array([s @ matrix.through(apply, s) for s in signs.T])
-    return known + float(seen.mean()), float(seen.std(ddof=1) / math.sqrt(seen.size))
+    rest = np.array([s @ matrix.through(apply, s) for s in signs.T])
+    return known + float(rest.mean()), float(rest.std(ddof=1) / math.sqrt(rest.size))

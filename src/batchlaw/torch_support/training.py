@@ -16,14 +16,14 @@ from batchlaw.torch_support.plan_sampler import PlanSampler
 from batchlaw.torch_support.small_models import Pair, TrainingTask
 from batchlaw.torch_support.spectra import adam_preconditioner, model_spectrum
 
-# Leading eigenvalues of a pilot; its trace and noise need as many products again.
+# Eigenvalues and probes of a pilot's spectrum.
 EIGENVALUES, PROBES = 20, 6
 TOLERANCE = 1e-2
 CHUNK = 128
 
 
 def one_thread() -> None:
-    """Sums in one order: the same numbers whatever else the machine does."""
+    """One thread sums in a fixed order, so that results do not depend on the machine's load."""
     torch.set_num_threads(1)
 
 
@@ -42,7 +42,7 @@ def optimizer(
 
 
 def fresh(task: TrainingTask, seed: int) -> nn.Module:
-    """The model that a seed starts from, whatever was drawn before."""
+    """The initial model of a seed, independent of earlier draws."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(np.random.SeedSequence((seed, 1)).generate_state(1)[0]))
         return task.start()
@@ -56,11 +56,11 @@ def train(
     batches: IntArray,
     seed: int,
 ) -> None:
-    """Train in place. The order of samples depends on the seed alone, not on the schedule."""
+    """Train in place. The order of samples depends only on the seed, not on the schedule."""
     sampler = PlanSampler(
         batches, task.samples, seed=seed, sampling=task.sampling, allow_unused=True
     )
-    pace = PlanRates(steps, rates, sampler=sampler)
+    schedule = PlanRates(steps, rates, sampler=sampler)
     model.train()
     for indices in sampler:
         sampler.receive()
@@ -75,7 +75,7 @@ def train(
             )
         loss.backward()  # type: ignore[no-untyped-call]
         steps.step()
-        pace.step()
+        schedule.step()
 
 
 def evaluate(task: TrainingTask, model: nn.Module, data: Pair) -> float:
@@ -94,7 +94,7 @@ def evaluate(task: TrainingTask, model: nn.Module, data: Pair) -> float:
 def measured_spectrum(
     task: TrainingTask, model: nn.Module, steps: torch.optim.Optimizer
 ) -> ModelSpectrum:
-    """Gauss-Newton spectrum and gradient noise where a run is; preconditioned for Adam."""
+    """Gauss-Newton spectrum and gradient noise at the run's weights; preconditioned for Adam."""
     adam = isinstance(steps, torch.optim.AdamW)
     return model_spectrum(
         model,
