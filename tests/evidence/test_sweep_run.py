@@ -342,7 +342,7 @@ def test_an_interrupt_stores_what_runs_and_ends_the_workers(tmp_path, kind, wher
         rows = list(store.rows())
     assert 20 < len(rows) < 3000
     assert {row.status for row in rows} == {DONE}
-    message = f"interrupted: {len(rows)} cells are stored; run the same command to go on"
+    message = f"interrupted: {len(rows)} cells are stored; run the same command to resume"
     assert message in error.splitlines()
     assert "Traceback" not in error
     assert len(workers) >= (2 if kind == signal.SIGINT else 0)

@@ -397,7 +397,7 @@ def test_the_api_describes_itself(client):
 
 
 def test_old_checks_are_forgotten(monkeypatch):
-    monkeypatch.setattr(checks, "KEPT", 2)
+    monkeypatch.setattr(checks, "MAX_FINISHED", 2)
     found = checks.Checks()
     setting = Setting(steps=16, budget=32, problem="truncation", m=4)
     names = []
@@ -466,7 +466,7 @@ def test_a_request_whose_client_has_gone_is_not_computed():
 
 
 def test_too_many_waiting_requests_are_refused(monkeypatch):
-    monkeypatch.setattr(server, "WAITING", 0)
+    monkeypatch.setattr(server, "MAX_WAITING", 0)
     with TestClient(make_app(), base_url="http://127.0.0.1:8000") as client:
         assert client.post("/api/view", json={}).status_code == 429
 

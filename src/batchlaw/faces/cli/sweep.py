@@ -91,7 +91,7 @@ def sweep(
                 tally = _run(design, results, pool_workers, estimate, retry)
         except Interrupted:
             stored = sum(rows for rows, _ in results.counts().values())
-            _say(f"interrupted: {stored} cells are stored; run the same command to go on")
+            _say(f"interrupted: {stored} cells are stored; run the same command to resume")
             return 130
         complete = _report(design, results, tally)
         if export is not None:
