@@ -59,8 +59,8 @@ def test_the_fitted_masses_meet_the_conditions_of_their_least_squares(mu, n, mon
 
 def test_a_few_rows_of_very_many_columns_give_the_second_moment():
     """tr(Sigma^2), and with it the level of kappa: 20 rows leave an error of a tenth."""
-    found = estimate_spectrum(_gaussian(np.ones(50_000), 20, 0))
-    assert found.multiplicity @ found.eigenvalues**2 == pytest.approx(50_000, rel=0.3)
+    spectrum = estimate_spectrum(_gaussian(np.ones(50_000), 20, 0))
+    assert spectrum.multiplicity @ spectrum.eigenvalues**2 == pytest.approx(50_000, rel=0.3)
 
 
 @pytest.mark.parametrize("shape", [(20, 50), (50, 20)])
@@ -83,9 +83,9 @@ def test_the_correction_removes_most_of_the_bias_of_the_influence(mu, n, rates):
     truth = bl.influence(mu, rates)
     logs = []
     for seed in range(12):
-        found = estimate_spectrum(_gaussian(mu, n, seed))
-        plain = bl.influence(found.sample_eigenvalues, rates)
-        logs.append(np.log([bl.influence(found, rates) / truth, plain / truth]))
+        spectrum = estimate_spectrum(_gaussian(mu, n, seed))
+        plain = bl.influence(spectrum.sample_eigenvalues, rates)
+        logs.append(np.log([bl.influence(spectrum, rates) / truth, plain / truth]))
     # At the first step: late steps depend mostly on the largest eigenvalue, whose bias is small.
     corrected, plain = np.mean(logs, axis=0)[:, 0]
     assert abs(corrected) < 0.3 * abs(plain)
@@ -94,19 +94,19 @@ def test_the_correction_removes_most_of_the_bias_of_the_influence(mu, n, rates):
 
 def test_many_samples_give_the_population_back():
     mu = np.array([1.0, 0.5, 0.5, 0.1, 0.1, 0.1])
-    found = estimate_spectrum(_gaussian(mu, 200_000, 0))
-    np.testing.assert_allclose(found.each(), mu, rtol=0.15)
-    np.testing.assert_allclose(bl.influence(found, RATES), bl.influence(mu, RATES), rtol=0.02)
-    assert found.participation == pytest.approx(mu.sum() ** 2 / (mu**2).sum(), rel=0.02)
+    spectrum = estimate_spectrum(_gaussian(mu, 200_000, 0))
+    np.testing.assert_allclose(spectrum.each(), mu, rtol=0.15)
+    np.testing.assert_allclose(bl.influence(spectrum, RATES), bl.influence(mu, RATES), rtol=0.02)
+    assert spectrum.participation == pytest.approx(mu.sum() ** 2 / (mu**2).sum(), rel=0.02)
 
 
 @pytest.mark.parametrize("n", [16, 64, 300])
 def test_trace_and_number_of_directions_are_kept(n):
-    found = estimate_spectrum(_gaussian(SPIKE, n, 4))
-    assert found.multiplicity @ found.eigenvalues == pytest.approx(found.trace, rel=1e-9)
-    assert found.multiplicity.sum() <= SPIKE.size
-    assert found.eigenvalues[0] <= found.sample_eigenvalues[0] * (1 + 1e-9)
-    assert (np.diff(found.eigenvalues) < 0.0).all()
+    spectrum = estimate_spectrum(_gaussian(SPIKE, n, 4))
+    assert spectrum.multiplicity @ spectrum.eigenvalues == pytest.approx(spectrum.trace, rel=1e-9)
+    assert spectrum.multiplicity.sum() <= SPIKE.size
+    assert spectrum.eigenvalues[0] <= spectrum.sample_eigenvalues[0] * (1 + 1e-9)
+    assert (np.diff(spectrum.eigenvalues) < 0.0).all()
 
 
 def test_more_columns_than_rows_and_fewer_agree_on_the_same_population():
@@ -122,10 +122,10 @@ def test_more_columns_than_rows_and_fewer_agree_on_the_same_population():
 def test_columns_of_zeros_change_nothing_but_the_count():
     Z = _gaussian(SPIKE, 40, 5)
     wide = np.hstack([Z, np.zeros((40, 7))])
-    found = estimate_spectrum(wide, allow_constant=True)
-    assert found.dim == 107
+    spectrum = estimate_spectrum(wide, allow_constant=True)
+    assert spectrum.dim == 107
     np.testing.assert_allclose(
-        bl.influence(found, RATES), bl.influence(estimate_spectrum(Z), RATES), rtol=0.05
+        bl.influence(spectrum, RATES), bl.influence(estimate_spectrum(Z), RATES), rtol=0.05
     )
 
 
@@ -231,15 +231,15 @@ def test_effective_dimensions_are_the_populations():
     exact = np.array([(SPIKE / (SPIKE + x)).sum() for x in q])
     squared = np.array([((SPIKE / (SPIKE + x)) ** 2).sum() for x in q])
     for n in (60, 400):
-        found = np.mean(
+        estimate = np.mean(
             [
                 effective_dimensions(*sample_eigenvalues(_gaussian(SPIKE, n, s)), q)
                 for s in range(20)
             ],
             axis=0,
         )
-        np.testing.assert_allclose(found[0], exact, rtol=0.05)
-        np.testing.assert_allclose(found[1], squared, rtol=0.1)
+        np.testing.assert_allclose(estimate[0], exact, rtol=0.05)
+        np.testing.assert_allclose(estimate[1], squared, rtol=0.1)
 
 
 @pytest.mark.slow
@@ -268,10 +268,10 @@ def test_a_flat_spectrum_has_no_exponent():
 def test_data_kernels_are_those_of_the_appendix(paper):
     Z = _gaussian(paper.eigenvalues, 48, 2)
     known = empirical_kernels(paper.eigenvalues, Z, RATES)
-    found = data_kernels(Z @ _rotation(64), RATES)
-    np.testing.assert_allclose(found.plain, known.plain, rtol=1e-9)
-    np.testing.assert_allclose(found.square, known.square, rtol=1e-9)
-    np.testing.assert_allclose(found.cross, known.square, rtol=1e-6)
+    turned = data_kernels(Z @ _rotation(64), RATES)
+    np.testing.assert_allclose(turned.plain, known.plain, rtol=1e-9)
+    np.testing.assert_allclose(turned.square, known.square, rtol=1e-9)
+    np.testing.assert_allclose(turned.cross, known.square, rtol=1e-6)
     others = [_gaussian(paper.eigenvalues, 32, (3, seed)) for seed in range(40)]
     cross = np.array([data_kernels(Z, RATES, other).cross for other in others])
     error = cross.std(axis=0, ddof=1) / np.sqrt(len(others))

@@ -767,7 +767,7 @@ def _benchmark():
 def test_every_function_has_a_row_in_the_table_with_a_test_that_exists():
     text = (DOCS / "bounds.md").read_text()
     files = ("test_bounds.py", "test_laws.py")
-    here = "\n".join(file_of(name).read_text() for name in files)
+    sources = "\n".join(file_of(name).read_text() for name in files)
     rows = [line for line in text.splitlines() if line.startswith("|") and "`test_" in line]
     named = {
         name for row in rows for name in re.findall(r"`((?!test_)[a-z_]+)`", row.split("|")[2])
@@ -776,7 +776,7 @@ def test_every_function_has_a_row_in_the_table_with_a_test_that_exists():
     assert named == functions - {"tightest"}
     for row in rows:
         for test in re.findall(r"`(test_[a-z_0-9]+)`", row):
-            assert f"def {test}(" in here, test
+            assert f"def {test}(" in sources, test
 
 
 def test_the_measured_tightness_of_one_pass_is_what_the_docs_print(paper):

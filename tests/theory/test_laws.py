@@ -108,15 +108,15 @@ def test_dynamic_batches_enter_through_the_influence(small):
     rates = _paper_rates(40, 0.1)
     kappa = influence(small.eigenvalues, rates)
     batches = np.arange(1, 41)
-    at = {"steps": 40, "peak": 0.1, "batches": batches, "problem": small}
-    law = bl.one_pass_law(2.0, 1.5, 6, **at)
+    run = {"steps": 40, "peak": 0.1, "batches": batches, "problem": small}
+    law = bl.one_pass_law(2.0, 1.5, 6, **run)
     static = bl.one_pass_law(2.0, 1.5, 6, steps=40, peak=0.1, batches=1, problem=small)
     assert not law.static
     assert law.effective == pytest.approx(effective_batch(kappa, batches), rel=1e-12)
     assert law.terms["variance"] == pytest.approx(static.terms["variance"] / law.effective)
     assert law.setting.samples == 820
     for replacement in (False, True):
-        law = bl.multi_pass_law(2.0, 1.5, 6, samples=50, replacement=replacement, **at)
+        law = bl.multi_pass_law(2.0, 1.5, 6, samples=50, replacement=replacement, **run)
         expected = effective_fluctuation(kappa, batches, 50, replacement)
         assert law.effective == pytest.approx(expected, rel=1e-12)
 
@@ -181,8 +181,8 @@ def test_the_expected_largest_norm_is_the_mean_of_samples(paper):
     for N in (16, 512):
         draws = [(paper.sample(N, seed)[0] ** 2).sum(axis=1).max() for seed in range(600)]
         error = np.std(draws) / math.sqrt(len(draws))
-        found = bounds.expected_largest_norm(paper, N)
-        assert abs(found - np.mean(draws)) < 0.02 * found + 3 * error
+        estimate = bounds.expected_largest_norm(paper, N)
+        assert abs(estimate - np.mean(draws)) < 0.02 * estimate + 3 * error
 
 
 def test_the_top_sample_eigenvalue_is_rarely_exceeded(paper):
@@ -221,8 +221,8 @@ def test_a_source_outside_the_regime_fails_and_still_has_terms():
 
 
 def test_conditions_fail_one_by_one():
-    at = {"steps": 1000, "peak": 0.05, "batches": 4}
-    assert bl.one_pass_law(2.0, 1.5, 64, **at).verdict == "holds"
+    run = {"steps": 1000, "peak": 0.05, "batches": 4}
+    assert bl.one_pass_law(2.0, 1.5, 64, **run).verdict == "holds"
     cases = {
         "sigma^2 ~ 1": {"sigma": 0.1},
         "gamma T/log T >~ 1": {"steps": 10},
@@ -232,12 +232,12 @@ def test_conditions_fail_one_by_one():
         "B_t >= 1": {"batches": 0.5},
     }
     for name, change in cases.items():
-        assert _verdicts(bl.one_pass_law(2.0, 1.5, 64, **(at | change)))[name] == "fails", name
+        assert _verdicts(bl.one_pass_law(2.0, 1.5, 64, **(run | change)))[name] == "fails", name
     flat = bl.Problem.from_spectrum(np.full(64, 0.02), np.ones(64), 1.0)
-    law = bl.one_pass_law(2.0, 1.5, 64, problem=flat, **at)
+    law = bl.one_pass_law(2.0, 1.5, 64, problem=flat, **run)
     assert _verdicts(law)["mu_j ~ j^-a"] == "fails"
-    many = {"samples": 100, "steps": 5000, "peak": 0.5, "batches": 4}
-    verdicts = _verdicts(bl.multi_pass_law(2.0, 1.5, 10, **many))
+    long = {"samples": 100, "steps": 5000, "peak": 0.5, "batches": 4}
+    verdicts = _verdicts(bl.multi_pass_law(2.0, 1.5, 10, **long))
     for name in ("(gamma L)^(1/a) <= c1 M", "gamma L log N <= c1 N", "A_L log N <= c0 N"):
         assert verdicts[name] == "fails", name
 
@@ -250,23 +250,23 @@ def test_a_saturated_run_has_a_bias_without_a_lower_bound():
     assert law.bias_alone.verdict == "fails"
     assert "no matching lower bound" in str(law)
     assert law.terms["variance"] == pytest.approx(math.log(1e5) / 4e5 * 8)
-    found = law.constants(bl.one_pass_risk(problem, bl.wsd(100_000, 0.05), np.full(100_000, 4)))
-    assert found["bias"] < 1e-6
-    assert 0.3 < found["approximation + bias"] < 3.0
-    assert 0.3 < found["variance"] < 3.0
+    constants = law.constants(bl.one_pass_risk(problem, bl.wsd(100_000, 0.05), np.full(100_000, 4)))
+    assert constants["bias"] < 1e-6
+    assert 0.3 < constants["approximation + bias"] < 3.0
+    assert 0.3 < constants["variance"] < 3.0
 
 
 @pytest.mark.parametrize(("a", "b"), [(2.0, 1.5), (1.5, 2.0), (2.0, 2.5), (3.0, 2.0)])
 def test_theorem_1_has_constants_that_hardly_change_over_three_decades(a, b):
     problem = bl.Problem.power_law_nodes(a, b, 10**6, kind="sketch", nodes=64)
-    found = []
+    constants = []
     for T in (100, 1000, 10_000, 100_000):
         law = bl.one_pass_law(a, b, 10**6, steps=T, peak=0.05, batches=4, problem=problem)
         risk = bl.one_pass_risk(problem, bl.wsd(T, 0.05), np.full(T, 4))
-        found.append(
+        constants.append(
             [*law.constants(risk).values(), *law.constants(risk, form="appendix").values()]
         )
-    values = np.array(found)
+    values = np.array(constants)
     assert (values > 0.2).all()
     assert (values < 7.0).all()
     assert (values.max(axis=0) / values.min(axis=0)).max() < 1.35
@@ -283,7 +283,7 @@ def test_theorem_1_has_one_constant_for_every_schedule(paper):
 
 def test_theorem_2_has_constants_that_hardly_change_with_size():
     problem = bl.Problem.power_law_nodes(2.0, 1.5, 1000, kind="sketch", nodes=64)
-    found = []
+    rows = []
     for L in (64, 128, 256):
         law = bl.multi_pass_law(
             2.0, 1.5, 1000, samples=8 * L, steps=L, peak=0.05, batches=8, problem=problem
@@ -291,8 +291,8 @@ def test_theorem_2_has_constants_that_hardly_change_with_size():
         risk = bl.multi_pass_risk(problem, bl.wsd(L, 0.05), np.full(L, 8), samples=8 * L)
         constants = law.constants(risk)
         assert constants["fluctuation"] < law.upper_factor
-        found.append(list(constants.values()))
-    values = np.array(found)
+        rows.append(list(constants.values()))
+    values = np.array(rows)
     assert (values > 0.4).all()
     assert (values < 3.0).all()
     assert (values.max(axis=0) / values.min(axis=0)).max() < 1.3
@@ -349,24 +349,24 @@ def test_a_report_has_terms_horizons_and_verdicts(paper):
     ],
 )
 def test_bad_arguments_of_a_law_are_named(change, field):
-    at = {"steps": 64, "peak": 0.05, "batches": 8}
+    run = {"steps": 64, "peak": 0.05, "batches": 8}
     with refused(field):
-        bl.one_pass_law(2.0, 1.5, 64, **(at | change))
+        bl.one_pass_law(2.0, 1.5, 64, **(run | change))
 
 
 def test_what_does_not_fit_the_problem_is_named(paper):
-    at = {"steps": 64, "peak": 0.05, "batches": 8}
+    run = {"steps": 64, "peak": 0.05, "batches": 8}
     with refused("a"):
-        bl.one_pass_law(0.9, 1.5, 64, problem=paper, **at)
+        bl.one_pass_law(0.9, 1.5, 64, problem=paper, **run)
     with refused("sketch"):
-        bl.one_pass_law(2.0, 1.5, 32, problem=paper, **at)
+        bl.one_pass_law(2.0, 1.5, 32, problem=paper, **run)
     with refused("sigma"):
-        bl.one_pass_law(2.0, 1.5, 64, problem=paper, sigma=1.0, **at)
+        bl.one_pass_law(2.0, 1.5, 64, problem=paper, sigma=1.0, **run)
     with refused("batches"):
-        bl.multi_pass_law(2.0, 1.5, 64, samples=7, **at)
+        bl.multi_pass_law(2.0, 1.5, 64, samples=7, **run)
     with refused("samples"):
-        bl.multi_pass_law(2.0, 1.5, 64, samples=1, replacement=True, **at)
-    law = bl.one_pass_law(2.0, 1.5, 64, problem=paper, **at)
+        bl.multi_pass_law(2.0, 1.5, 64, samples=1, replacement=True, **run)
+    law = bl.one_pass_law(2.0, 1.5, 64, problem=paper, **run)
     two = bl.one_pass_risk(paper, bl.wsd(64, 0.05), np.full((2, 64), 8))
     with refused("risk"):
         law.constants(two)

@@ -82,7 +82,7 @@ def transition_covariance(features: ArrayLike) -> Bound:
 def lower_covariance_factor(features: ArrayLike, rates: ArrayLike) -> Bound:
     r"""E[G_t] >= sigma^2 beta Sigma_hat, beta = [(N-1)/N - 2 A C_A/N]_+ (lemma I.1, lower).
 
-    The paper's universal C is 2 here: only its two cross terms lose. The value is the exact
+    The paper's universal C is 2: the loss is exactly its two cross terms. The value is the exact
     factor, the smallest relative eigenvalue of the noise's part of E[G_t] over all t,
     (N-1)/N Sigma_hat - (1/N) avg[(z z' - Sigma_hat) W_t (z z' - Sigma_hat)] with
     W_t = (I - C_t^2) Sigma_hat^-1; it is smallest at the last step because W_t grows.
