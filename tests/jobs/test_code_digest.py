@@ -51,6 +51,7 @@ def test_a_number_in_a_kernel_changes_all_that_reach_it(changed):
     assert after >= PAPER
 
 
+@pytest.mark.slow
 def test_a_face_a_picture_and_the_store_change_nothing(changed):
     for file in (
         "faces/cli/verify.py",
