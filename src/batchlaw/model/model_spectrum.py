@@ -59,7 +59,7 @@ class ModelSpectrum:
     noise_trace, noise_trace_error : float or None
         tr C.
     residual : float
-        Largest |A v - mu v| / mu_1 over the returned pairs.
+        Largest ``|A v - mu v| / mu_1`` over the returned pairs.
     """
 
     kind: str
