@@ -565,7 +565,8 @@ from typing import ClassVar
 import numpy as np
 import batchlaw as bl
 from batchlaw._base.words import COUNT, FLAG, REAL, Word
-from batchlaw.risk.procedures import MultiPass, register_procedure
+from batchlaw.risk.procedures import MultiPass
+from batchlaw.risk.procedure import register_procedure
 from batchlaw.schedule import registry
 from batchlaw.schedule.update_rule import SGD, WORD, register_rule
 

@@ -42,7 +42,8 @@ PROCEDURE = """
 from dataclasses import dataclass, field
 from typing import ClassVar
 from batchlaw._base.words import COUNT, Word
-from batchlaw.risk.procedures import OnePass, register_procedure
+from batchlaw.risk.procedures import OnePass
+from batchlaw.risk.procedure import register_procedure
 from batchlaw.schedule.update_rule import WORD
 
 @dataclass(frozen=True)

@@ -6,6 +6,9 @@ Public as ``bl.design``. ``bl.Case`` and ``bl.optimal_batches`` live here too.
 from batchlaw.design.comparison import Compared, compare, noise_scales
 from batchlaw.design.constant_batch import (
     BatchChoice,
+    Curve,
+    NoiseScale,
+    Parts,
     Saturation,
     best_batch,
     by_law,
@@ -25,22 +28,20 @@ from batchlaw.design.run_length import (
     frontier,
     run_length_choices,
 )
-from batchlaw.risk.procedures import (
-    GradientDescent,
-    MultiPass,
-    OnePass,
-    Procedure,
-    Reshuffled,
-)
+from batchlaw.risk.procedure import Procedure
+from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
 
 __all__ = [
     "BatchChoice",
     "Compared",
     "CostModel",
+    "Curve",
     "GradientDescent",
     "MultiPass",
+    "NoiseScale",
     "OnePass",
     "Optimum",
+    "Parts",
     "Procedure",
     "Reshuffled",
     "RunChoice",

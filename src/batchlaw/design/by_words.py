@@ -31,7 +31,7 @@ from batchlaw.design.vocabulary import (
     SOLVERS,
 )
 from batchlaw.model.problem import KINDS, Problem
-from batchlaw.risk.procedures import Procedure, check_simulated, procedure_by_words
+from batchlaw.risk.procedure import Procedure, check_simulated, procedure_by_words
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, rates_by_name
 from batchlaw.schedule.update_rule import rule_by_words
 

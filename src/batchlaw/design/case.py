@@ -18,7 +18,8 @@ from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.errors import InputError
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
-from batchlaw.risk.procedures import OnePass, Procedure
+from batchlaw.risk.procedure import Draws, Procedure, Setup
+from batchlaw.risk.procedures import OnePass
 from batchlaw.risk.result import Risk
 from batchlaw.schedule.update_rule import PLAIN, UpdateRule
 
@@ -89,27 +90,21 @@ class Case:
         """The risk without Monte Carlo; with ``trajectory``, before and after every update."""
         if trajectory and not self.procedure.traceable:
             raise InputError("trajectory", f"has no use with procedure {self.procedure.name}")
-        return self.procedure.expected(
-            self.problem, self.gamma, self.batches, rule=self.rule, trajectory=trajectory
-        )
+        return self.procedure.expected(self._setup, trajectory=trajectory)
 
     def simulate(
         self, repetitions: int = REPETITIONS, seed: int = SEED, *, threads: int | None = None
     ) -> Risk:
         """The risk by Monte Carlo, with standard errors."""
-        return self.procedure.simulated(
-            self.problem,
-            self.gamma,
-            self.batches,
-            rule=self.rule,
-            repetitions=repetitions,
-            seed=seed,
-            threads=threads,
-        )
+        return self.procedure.simulated(self._setup, Draws(repetitions, seed, threads))
 
     def solve(self) -> Risk:
         """The risk without Monte Carlo where the procedure has a solver, else simulated."""
         return self.risk() if self.procedure.solvable else self.simulate()
+
+    @property
+    def _setup(self) -> Setup:
+        return Setup(self.problem, self.gamma, self.batches, self.rule)
 
     def summaries(self) -> dict[str, FloatArray]:
         """B_eff of every schedule for one pass, rho_eff where a dataset is reused."""

@@ -13,7 +13,8 @@ from batchlaw._base.words import CHOICE, COUNT, FLAG, REAL, TEXT, Word
 from batchlaw.batches.allocation import FAMILIES, METHODS
 from batchlaw.design.case import REPETITIONS, SEED
 from batchlaw.model.problem import KINDS
-from batchlaw.risk.procedures import PROCEDURES, OnePass, procedure_words
+from batchlaw.risk.procedure import PROCEDURES, procedure_words
+from batchlaw.risk.procedures import OnePass
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, parameter_help
 from batchlaw.schedule.update_rule import rule_words
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from batchlaw._base.words import KINDS, Word
 from batchlaw.design.vocabulary import SECTIONS
 from batchlaw.plans.trainers.registry import table_rows as trainer_rows
-from batchlaw.risk.procedures import PROCEDURES
+from batchlaw.risk.procedure import PROCEDURES
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, parameter_help
 from batchlaw.schedule.update_rule import rule_words
 

@@ -24,7 +24,8 @@ from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import USUAL_STEP, PowerLaw, Spectrum, check_spectrum
 from batchlaw.plans.plan import UNITS, Plan, samples_of_budget, stages_of
 from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.risk.procedures import PROCEDURES, OnePass, Procedure, procedure_by_words
+from batchlaw.risk.procedure import PROCEDURES, Procedure, procedure_by_words
+from batchlaw.risk.procedures import OnePass
 from batchlaw.schedule.update_rule import PLAIN, UpdateRule, rule_of
 
 # Stages that a plan may have where nothing is said.

@@ -17,8 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from batchlaw._base.checks import IntArray
+from batchlaw.risk.procedures import MultiPass, OnePass, Reshuffled
 
-SAMPLINGS = ("one pass", "reshuffled epochs", "independent batches", "with replacement")
+# How samples are drawn: the procedures' own words, and batches of MultiPass with replacement.
+ONE_PASS, RESHUFFLED, INDEPENDENT = OnePass.sampling, Reshuffled.sampling, MultiPass.sampling
+WITH_REPLACEMENT = "with replacement"
+SAMPLINGS = (ONE_PASS, RESHUFFLED, INDEPENDENT, WITH_REPLACEMENT)
 # Even rounds move along one side of the grid, odd ones along the other.
 ROUNDS = 10
 # Up to this size the grid is too small to mix well, and N random words are sorted instead.
@@ -54,11 +58,11 @@ class Order:
         ``updates`` are their updates (from 0), ``offsets`` the number of earlier positions in the
         same update.
         """
-        if self.sampling == "with replacement":
+        if self.sampling == WITH_REPLACEMENT:
             return self._with_replacement(positions)
-        if self.sampling == "one pass":
+        if self.sampling == ONE_PASS:
             return _permutation(self.dataset_size, self.seed, 0)(positions)
-        if self.sampling == "reshuffled epochs":
+        if self.sampling == RESHUFFLED:
             streams, places = np.divmod(positions, self.dataset_size)
         else:
             streams, places = updates, offsets

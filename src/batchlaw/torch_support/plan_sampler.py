@@ -15,7 +15,7 @@ from batchlaw._base import checks
 from batchlaw._base.checks import IntArray
 from batchlaw._base.errors import InputError, arg
 from batchlaw.plans.plan import Plan
-from batchlaw.torch_support.order import SAMPLINGS, Order
+from batchlaw.torch_support.order import INDEPENDENT, ONE_PASS, SAMPLINGS, Order
 from batchlaw.torch_support.shares import MicroBatch, Shares, find_ranks
 
 Batch = TypeVar("Batch")
@@ -57,7 +57,7 @@ class PlanSampler(Sampler[list[int]]):
         dataset_size: int,
         *,
         seed: int,
-        sampling: str = "one pass",
+        sampling: str = ONE_PASS,
         max_micro_batch: int | None = None,
         rank: int | None = None,
         world_size: int | None = None,
@@ -230,9 +230,9 @@ def digest(values: np.ndarray[Any, Any]) -> str:
 
 def _check_size(batches: IntArray, order: Order, allow_unused: bool) -> None:
     size, total = order.dataset_size, int(batches.sum())
-    if order.sampling == "independent batches":
+    if order.sampling == INDEPENDENT:
         checks.batches(batches, batches.size, maximum=size)
-    if order.sampling != "one pass":
+    if order.sampling != ONE_PASS:
         return
     if total > size:
         raise InputError(

@@ -18,7 +18,7 @@ from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.refusals import BUG, log
 from batchlaw.faces.app.replies import CheckState, Measured
 from batchlaw.faces.app.solution import solve
-from batchlaw.risk.procedures import check_simulated
+from batchlaw.risk.procedure import check_simulated
 
 # Repetitions per block, fewer if they are slow: after each block the page updates, and a
 # cancelled check ends.

@@ -14,7 +14,7 @@ from batchlaw.design.case import REPETITIONS
 from batchlaw.design.vocabulary import DEFAULTS, problem_words
 from batchlaw.faces.app.controls import MOST_DIRECTIONS, page_name
 from batchlaw.faces.app.fields import page_of
-from batchlaw.risk.procedures import Procedure, procedure_by_words
+from batchlaw.risk.procedure import Procedure, procedure_by_words
 from batchlaw.schedule.update_rule import UpdateRule, rule_by_words, rule_words
 
 # Steps x directions.

@@ -25,7 +25,7 @@ from batchlaw.design.vocabulary import (
 from batchlaw.faces.app.controls import control, page_name
 from batchlaw.faces.app.fields import ShownWith, described, field_of
 from batchlaw.faces.app.page_setting import LIMITS, UPLOADED, PageSetting, SpectrumFile
-from batchlaw.risk.procedures import PROCEDURES, Procedure
+from batchlaw.risk.procedure import PROCEDURES, Procedure
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, users_of
 from batchlaw.schedule.update_rule import RULES, SGD
 

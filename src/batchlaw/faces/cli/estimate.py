@@ -19,15 +19,13 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.design.by_words import rates_by_words
 from batchlaw.faces.cli.estimate_model import estimate_model, print_model
-from batchlaw.faces.cli.inputs import RateOptions, Whole
+from batchlaw.faces.cli.inputs import Flag, RateOptions, Whole
 from batchlaw.faces.cli.table import sparkline
 from batchlaw.from_data import EstimatedSpectrum, InfluenceBand, Tail, fit_tail, influence_band
 from batchlaw.from_data.feature_file import read_features
 
 # The band's coverage was measured with this many samples or more (docs/estimate.md).
 MIN_MEASURED_SAMPLES = 16
-
-Flag = Annotated[bool, Parameter(negative=())]
 
 
 def estimate(

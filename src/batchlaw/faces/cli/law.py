@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -23,6 +22,7 @@ from batchlaw.faces.cli.inputs import (
     Whole,
     option_class,
 )
+from batchlaw.faces.cli.table import without_infinities
 from batchlaw.risk.procedures import MultiPass, OnePass
 from batchlaw.theory.bounds import Condition
 from batchlaw.theory.laws import Law, multi_pass_law, one_pass_law
@@ -83,7 +83,7 @@ def law(
         result = multi_pass_law(*a_b_m, samples=samples, replacement=replacement, **common)
     else:
         result = one_pass_law(*a_b_m, **common)
-    print(json.dumps(_plain(_document(result, chosen)), indent=2) if json_ else result)
+    print(json.dumps(without_infinities(_document(result, chosen)), indent=2) if json_ else result)
     return 0
 
 
@@ -116,12 +116,3 @@ def _document(law: Law, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 def _condition(condition: Condition) -> dict[str, Any]:
     return asdict(condition) | {"strain": condition.strain, "verdict": condition.verdict}
-
-
-def _plain(value: Any) -> Any:
-    """Replace infinities, which JSON lacks, by text: M = inf becomes "inf"."""
-    if isinstance(value, dict):
-        return {name: _plain(item) for name, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return str(value) if isinstance(value, float) and math.isinf(value) else value

@@ -17,7 +17,7 @@ from batchlaw._base.version import __version__
 from batchlaw.design.by_words import case_by_words, is_simulated, word
 from batchlaw.design.case import Case
 from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions, SolverOptions
-from batchlaw.faces.cli.table import text_table
+from batchlaw.faces.cli.table import text_table, without_infinities
 from batchlaw.risk.result import Risk
 
 
@@ -119,16 +119,9 @@ def _document(result: Risk, rows: list[dict[str, Any]], setting: dict[str, Any])
         "schedules": rows,
         "relative_error_of_excess": None if np.isinf(error) else error,
         "notes": list(result.notes),
-        "setting": _finite(setting),
+        "setting": without_infinities(setting),
         "batchlaw": __version__,
     }
-
-
-def _finite(value: Any) -> Any:
-    """Replace infinities, which JSON lacks, by text: M = inf becomes "inf"."""
-    if isinstance(value, dict):
-        return {name: _finite(item) for name, item in value.items()}
-    return str(value) if isinstance(value, float) and np.isinf(value) else value
 
 
 def _write_trajectory(output: OutputDirectory, case: Case, path: Risk) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -31,3 +32,12 @@ def sparkline(values: FloatArray, wide: bool, width: int = 64) -> str:
     means = np.array([interval.mean() for interval in intervals])
     top = means.max() if means.max() > 0.0 else 1.0
     return "".join(levels[min(int(x / top * len(levels)), len(levels) - 1)] for x in means)
+
+
+def without_infinities(value: Any) -> Any:
+    """The same for JSON, which has no infinity: M = inf becomes the text "inf"."""
+    if isinstance(value, dict):
+        return {name: without_infinities(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [without_infinities(item) for item in value]
+    return str(value) if isinstance(value, float) and np.isinf(value) else value
