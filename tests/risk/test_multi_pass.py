@@ -44,6 +44,7 @@ def test_labels_of_none_are_averaged_over(small):
     assert ours.cross == 0.0
 
 
+@pytest.mark.slow
 def test_with_samples_it_is_the_expectation_over_datasets(small):
     schedules = np.array([np.full(16, 4), np.repeat([1, 7], 8)])
     for replacement in (False, True):

@@ -239,6 +239,7 @@ def test_a_draw_of_the_wrong_shape_is_named(small, shape):
         bl.simulate_multi_pass(small, RATES, SCHEDULES, samples=40, **options)
 
 
+@pytest.mark.slow
 def test_bias_is_unbiased_even_from_few_repetitions(small):
     """|mean|^2 of R runs is too large by variance/R, which must be taken off."""
     runs = [
