@@ -427,6 +427,7 @@ value = 3
 
 def test_estimate_takes_a_function_that_returns_a_model(tmp_path, monkeypatch, capsys):
     (tmp_path / "my_training.py").write_text(MODULE)
+    monkeypatch.delitem(sys.modules, "my_training", raising=False)  # of a page's commands
     monkeypatch.chdir(tmp_path)
     out = tmp_path / "out"
     command = ["estimate", "my_training:build", "--steps", "32", "--gamma", "0.1"]
