@@ -55,7 +55,8 @@ class Word:
 def refuse_unused(given: Mapping[str, Any], names: Iterable[str], case: str) -> None:
     """Refuse words that are set but would have no effect."""
     for name in names:
-        if given.get(name) not in (None, False):
+        # A comparison would take 0 for False.
+        if given.get(name) is not None and given.get(name) is not False:
             raise InputError(name, f"has no use with {case}")
 
 
