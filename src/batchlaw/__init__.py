@@ -13,13 +13,9 @@ from batchlaw._base.version import __version__
 from batchlaw.batches.allocation import allocate, schedule_families
 from batchlaw.batches.effective import effective_batch, effective_fluctuation
 from batchlaw.batches.limits import Limits
-from batchlaw.design.case import Case
-from batchlaw.design.optimum import optimal_batches
 from batchlaw.influences.weights import influence, influence_proxy
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import PowerLaw
-from batchlaw.plans.plan import Plan
-from batchlaw.plans.planner import plan
 from batchlaw.risk.multi_pass import gradient_descent_risk, multi_pass_risk
 from batchlaw.risk.one_pass import one_pass_risk
 from batchlaw.risk.result import Risk
@@ -33,10 +29,21 @@ from batchlaw.schedule.rates import constant, cosine, linear, polynomial, step, 
 from batchlaw.schedule.update_rule import UpdateRule, sgd
 
 if _TYPE_CHECKING:
+    from batchlaw.design.case import Case
+    from batchlaw.design.optimum import optimal_batches
+    from batchlaw.plans.plan import Plan
+    from batchlaw.plans.planner import plan
     from batchlaw.theory.laws import multi_pass_law, one_pass_law
 
-# Names that need a whole room of their own, imported on first use: name -> module.
-_LAZY = {"multi_pass_law": "batchlaw.theory.laws", "one_pass_law": "batchlaw.theory.laws"}
+# Names whose rooms are imported on first use: name -> module.
+_LAZY = {
+    "Case": "batchlaw.design.case",
+    "Plan": "batchlaw.plans.plan",
+    "multi_pass_law": "batchlaw.theory.laws",
+    "one_pass_law": "batchlaw.theory.laws",
+    "optimal_batches": "batchlaw.design.optimum",
+    "plan": "batchlaw.plans.planner",
+}
 # Public submodules, imported on first use: public name -> module.
 _SUBMODULES = {
     "bounds": "batchlaw.theory.bounds",
