@@ -141,13 +141,8 @@ def optimal_batches(
     replacement
         With ``samples``: draw within a batch with replacement, x_t = 1/B_t.
     """
-    shorthand: dict[str, Any] = {
-        "momentum": momentum,
-        "nesterov": nesterov,
-        "pytorch": pytorch,
-        "average": average,
-    }
-    update = linear(rule_of(rule, **shorthand), "the optimum")
+    rule = rule_of(rule, momentum=momentum, nesterov=nesterov, pytorch=pytorch, average=average)
+    update = linear(rule, "the optimum")
     gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     if samples is not None:
         samples = _dataset_size(samples, update, replacement)

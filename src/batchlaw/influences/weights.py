@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -57,13 +55,8 @@ def influence(
     average
         Likewise.
     """
-    options: dict[str, Any] = {
-        "momentum": momentum,
-        "nesterov": nesterov,
-        "pytorch": pytorch,
-        "average": average,
-    }
-    update = linear(rule_of(rule, **options), "influence")
+    rule = rule_of(rule, momentum=momentum, nesterov=nesterov, pytorch=pytorch, average=average)
+    update = linear(rule, "influence")
     gamma = checks.vector("rates", rates)
     if not isinstance(spectrum, Spectrum):
         return _influence(_directions(spectrum, multiplicity), gamma, update)

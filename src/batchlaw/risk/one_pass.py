@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -63,13 +61,8 @@ def one_pass_risk(
         Give every part with a last axis of T + 1: the risk of u_0, u_1, ..., u_T, or of the
         running average (``schedule.averages.running_readout``).
     """
-    shorthand: dict[str, Any] = {
-        "momentum": momentum,
-        "nesterov": nesterov,
-        "pytorch": pytorch,
-        "average": average,
-    }
-    update = linear(rule_of(rule, **shorthand), "the exact one-pass risk")
+    rule = rule_of(rule, momentum=momentum, nesterov=nesterov, pytorch=pytorch, average=average)
+    update = linear(rule, "the exact one-pass risk")
     gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     sizes = checks.batches(batches, gamma.size, whole=False)
     readout = running_readout(update.readout(gamma.size), gamma.size)
