@@ -22,12 +22,9 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw.batches.effective import fluctuation_factors
-from batchlaw.risk.mean_field import (
-    MAX_OUTLIER_GROWTH,
-    expected_risk_mean_field,
-    outlier_growth,
-)
+from batchlaw.risk.mean_field import expected_risk_mean_field
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
+from batchlaw.risk.single_samples import NOTED_ERROR, outlier_error
 
 STORE = Path(__file__).with_suffix(".csv")
 SCHEDULES = ("oracle", "constant", "early", "late")
@@ -149,7 +146,7 @@ def approximation(solver, problem, rates, batches, samples, replacement=False):
 
 
 def relative_errors(row):
-    """Relative errors of both approximations in the order of TERMS, df/N and outlier growth.
+    """Relative errors of both approximations in the order of TERMS, df/N, and outliers' error.
 
     The simple recursion's errors are None if it refuses.
     """
@@ -163,8 +160,8 @@ def relative_errors(row):
         for ours in [approximation(solver, problem, rates, batches, N)]
     ]
     psi = np.prod(1.0 - np.multiply.outer(rates, problem.eigenvalues), axis=0)
-    growth = outlier_growth(problem, rates, fluctuation_factors(batches, rates.size, N), N)
-    return *errors, float((1.0 - psi).sum() / N), growth
+    outliers = outlier_error(problem, rates, fluctuation_factors(batches, rates.size, N), N)
+    return *errors, float((1.0 - psi).sum() / N), outliers
 
 
 def table(rows):
@@ -175,9 +172,9 @@ def table(rows):
     yield "| M | N | gamma | L | a | df/N | exact +- | (i) | (ii) | (ii) ratio | bias | variance |"
     yield "|" + " ---: |" * 12
     for row in rows:
-        simple, full, share, growth = relative_errors(row)
+        simple, full, share, outliers = relative_errors(row)
         known = np.array([float(row[f"{term}_error"]) / float(row[term]) for term in TERMS])
-        steady = growth <= MAX_OUTLIER_GROWTH
+        steady = outliers <= NOTED_ERROR
         ratio = (1.0 + full[2]) / (1.0 + full[3]) - 1.0
         cells = [
             *(row[name] for name in SETTING),

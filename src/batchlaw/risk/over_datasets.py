@@ -11,7 +11,8 @@ from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.stability import excess_note
 
 APPROXIMATE = Note(
-    "an approximation: docs/mean_field.md holds its measured errors", "approximation"
+    "an approximation: docs/mean_field.md compares its stated errors with exact averages",
+    "approximation",
 )
 
 
@@ -36,7 +37,7 @@ def averaged_risk(
     bias: FloatArray | float,
     variance: FloatArray | float,
     fluctuation: FloatArray | float,
-    uncertainty: float,
+    uncertainty: FloatArray | float,
     notes: tuple[Note, ...] = (),
 ) -> Risk:
     """GD's parts, the same for every schedule, and each schedule's fluctuation."""

@@ -67,10 +67,31 @@ class SampleSpectrum:
     pairs: ComplexArray
 
 
-def sample_spectrum(
-    problem: Problem, samples: int, reach: float, nodes: int | None = None, *, leading: bool = False
-) -> SampleSpectrum:
-    """The averages of ``problem``'s sample covariance of N = ``samples`` rows.
+@dataclass(frozen=True, eq=False)
+class Resolvent:
+    """The mean resolvent on the upper half of a contour, to leading order.
+
+    Attributes
+    ----------
+    points, step : (K,) complex arrays
+        z_k, and -dz/(2 pi i) of the trapezoidal rule.
+    tau : (K,) complex array
+        tau(z_k).
+    entries, slope : (K, M) complex arrays
+        Q_j(z_k), and its derivative.
+    """
+
+    points: ComplexArray
+    step: ComplexArray
+    tau: ComplexArray
+    entries: ComplexArray
+    slope: ComplexArray
+
+
+def contour_resolvent(
+    problem: Problem, samples: int, reach: float, nodes: int | None = None
+) -> Resolvent:
+    """The resolvent of ``problem``'s sample covariance of N = ``samples`` rows.
 
     Parameters
     ----------
@@ -79,12 +100,18 @@ def sample_spectrum(
         passes to zero.
     nodes : int
         Points of the whole contour, an even number; by default enough to reach rounding.
-    leading : bool
-        Omit the terms of relative order 1/N.
     """
+    z, step = _contour(largest_sample_eigenvalue(problem, samples), reach, nodes)
+    return Resolvent(z, step, *_resolvent(z, problem.eigenvalues, problem.multiplicity, samples))
+
+
+def sample_spectrum(
+    problem: Problem, samples: int, resolvent: Resolvent, *, leading: bool = False
+) -> SampleSpectrum:
+    """The averages of ``problem``'s sample covariance; ``leading`` omits the order 1/N."""
     mu, n, N = problem.eigenvalues, problem.multiplicity, samples
-    z, step = _contour(largest_sample_eigenvalue(problem, N), reach, nodes)
-    tau, Q, slope = _resolvent(z, mu, n, N)
+    z, step, tau = resolvent.points, resolvent.step, resolvent.tau
+    Q, slope = resolvent.entries, resolvent.slope
     mean, correction = Q, np.zeros_like(Q)
     if not leading:
         # X = EQ - Q solves (tau mu - z) X + dtau mu Q = (mu/N) (z Q)', dtau = -z tr X / N.
@@ -103,6 +130,16 @@ def sample_spectrum(
         _pairs(mu, n, energy, N, tau, Q, mean, leading)
         * np.multiply.outer(step, np.append(step, step.conj())),
     )
+
+
+def real_tau(distance: float, mu: FloatArray, n: FloatArray, N: int) -> float:
+    """tau at z = -``distance``, the root of 1/tau = 1 + (1/N) sum_j n_j mu_j/(tau mu_j - z)."""
+    low, high = 0.0, 1.0
+    for _ in range(60):
+        tau = 0.5 * (low + high)
+        below = tau * (1.0 + n @ (mu / (tau * mu + distance)) / N) < 1.0
+        low, high = (tau, high) if below else (low, tau)
+    return high
 
 
 def largest_sample_eigenvalue(problem: Problem, samples: int) -> float:

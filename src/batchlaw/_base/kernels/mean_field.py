@@ -178,3 +178,65 @@ def lifetimes(z, rates, strength, negligible):  # type: ignore[no-untyped-def]
                 until[k] = t + 1
         largest = max(largest, top)
     return until, largest
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def spectrum_moments(nu, sigma, target, residual_variance, rates, rho, samples, out):  # type: ignore[no-untyped-def]
+    """Bias, variance and fluctuation on one sample covariance, its samples rotated at every step.
+
+    ``nu`` are its eigenvalues; ``sigma`` and ``target``, both (M, M), are Sigma and
+    E u* u*^T in its eigenbasis. The covariance around GD is diag(c) + target (x - psi psi^T):
+
+        V = s2 (1 - sum (1 - psi^2)/N) + sum nu (target_aa x_aa + c)
+        c <- h c + e nu (N/(N+2) V + (N-2)/(N+2) s2 psi^2/N),    x_ab <- h_ab x_ab,
+        h_ab = (1 - g nu_a)(1 - g nu_b) + (N-2)/(N+2) e nu_a nu_b,    e = g^2 rho.
+
+    ``out`` is (S, K, 3), K = T + 1 or 1 as above.
+    """
+    S, T = rho.shape
+    M = nu.size
+    every = out.shape[1] == T + 1
+    spread = samples / (samples + 2.0)
+    feedback = (samples - 2.0) / (samples + 2.0)
+    for s in range(S):
+        psi = np.ones(M)
+        c = np.zeros(M)
+        x = np.ones((M, M))
+        if every:
+            _record_spectrum(nu, sigma, target, residual_variance, samples, psi, c, x, out[s, 0])
+        for t in range(T):
+            g = rates[t]
+            e = g * g * rho[s, t]
+            level = residual_variance
+            for a in range(M):
+                fitted = residual_variance * (1.0 - psi[a] * psi[a]) / samples
+                level += nu[a] * (target[a, a] * x[a, a] + c[a]) - fitted
+            for a in range(M):
+                d = 1.0 - g * nu[a]
+                own = residual_variance * psi[a] * psi[a] / samples
+                c[a] = (d * d + feedback * e * nu[a] * nu[a]) * c[a]
+                c[a] += e * nu[a] * (spread * level + feedback * own)
+                psi[a] *= d
+                pull = feedback * e * nu[a]
+                for b in range(a + 1):
+                    x[a, b] *= d * (1.0 - g * nu[b]) + pull * nu[b]
+            if every or t == T - 1:
+                row = out[s, t + 1 if every else 0]
+                _record_spectrum(nu, sigma, target, residual_variance, samples, psi, c, x, row)
+
+
+@njit(nogil=True, fastmath=REORDER)
+def _record_spectrum(nu, sigma, target, residual_variance, samples, psi, c, x, out):  # type: ignore[no-untyped-def]
+    bias = variance = fluctuation = 0.0
+    for a in range(nu.size):
+        if nu[a] > 0.0:
+            response = residual_variance * (1.0 - psi[a]) ** 2 / (nu[a] * samples)
+            variance += sigma[a, a] * response
+        fluctuation += sigma[a, a] * c[a]
+        for b in range(a + 1):
+            weight = (1.0 if a == b else 2.0) * sigma[a, b] * target[a, b]
+            bias += weight * psi[a] * psi[b]
+            fluctuation += weight * (x[a, b] - psi[a] * psi[b])
+    out[0] = bias
+    out[1] = variance
+    out[2] = fluctuation
