@@ -39,7 +39,7 @@ def test_multi_pass_gives_the_mean_field_and_its_error(paper, capsys):
     rows = {row["schedule"]: row for row in document["schedules"]}
     ratio = rows["oracle"]["fluctuation"] / rows["constant"]["fluctuation"]
     assert ratio == pytest.approx(0.6204, abs=5e-5)
-    assert document["relative_error_of_excess"] == 0.0015
+    assert 0.0 < document["relative_error_of_excess"] < 1e-4
     gd = _json(capsys, "--procedure", "gd", "--steps", "512")["schedules"][0]
     assert gd["bias"] == pytest.approx(rows["oracle"]["bias"], rel=1e-12)
 
