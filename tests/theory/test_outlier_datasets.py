@@ -68,7 +68,7 @@ def _outlier(problem, samples, norm, seed):
     return features, features @ problem.optimum + residual
 
 
-# math.md's numbers for the plain expectation of theorem 2, at the second of these norms.
+# Squared norm of the outlier, and the power of ten of the fluctuation.
 COUNTER_EXAMPLE = [(400.0, 119), (900.0, 263)]
 
 
@@ -174,9 +174,7 @@ def test_one_direction_and_one_outlier_by_enumeration():
     # moments of these three samples.
     nu, fourth = np.mean(z**2), np.mean(z**4)
     for rate in (0.05, 0.3):
-        moved = [
-            (u - theta) * (1.0 - rate * z[i] ** 2) for u in finals for i in range(3)
-        ]
+        moved = [(u - theta) * (1.0 - rate * z[i] ** 2) for u in finals for i in range(3)]
         bracket = (1.0 - rate * nu) ** 2 + rate**2 * (fourth - nu**2)
         assert np.mean(np.square(moved)) == pytest.approx(bracket * enumerated, rel=1e-12)
 

@@ -35,7 +35,7 @@ def log_norm_tail(problem: Problem, norms: ArrayLike) -> FloatArray:
     saddle = _saddle_points(mu, n, r)
     nearest = min(CLEARANCE / math.sqrt(2.0 * float(n @ mu**2)), LARGEST_SHARE / (2.0 * mu[0]))
     point = np.where(saddle >= 0.0, np.maximum(saddle, nearest), np.minimum(saddle, -nearest))
-    log_side = np.array([_log_integral(mu, n, x, l) for x, l in zip(r, point, strict=True)])
+    log_side = np.array([_log_integral(mu, n, *at) for at in zip(r, point, strict=True)])
     with np.errstate(divide="ignore", over="ignore"):
         # Rounding may leave a lower tail just above 1.
         upper = np.log1p(-np.minimum(np.exp(log_side), 1.0))

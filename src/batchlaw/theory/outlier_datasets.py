@@ -5,7 +5,7 @@ step that weights the sample by m, of mean 1 and variance (N - 1) rho, its direc
 by 1 - gamma (m r/N + ...), and the mean square of that may exceed 1. Second moments around GD are
 then multiplied by a number that grows like r^(2 L), while the probability of r falls only like
 exp(-r/(2 mu_1)). So E over all datasets is finite but decided by datasets that nobody will ever
-see, and the theorem's law is about the average on the event {max_i ||z_i||^2 <= r_0}, or the median.
+see. The theorem's law is about the average on the event {max_i ||z_i||^2 <= r_0}, or a median.
 """
 
 from __future__ import annotations
