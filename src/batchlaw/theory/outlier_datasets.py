@@ -91,18 +91,20 @@ class OutlierDatasets:
         return self.log_weight > 0.0
 
     def __str__(self) -> str:
-        event = (
+        lines = [
             f"average: over datasets with gamma max ||z_i||^2 <= {self.limit:.4g}, all but "
-            f"{_power(self.log_failure)} of them, or a median"
-        )
-        added = f"{_power(self.log_weight)} times the fluctuation"
-        if not self.dominate:
-            return f"{event};\n  in the plain expectation the others add about {added}"
-        norm, log_probability = self.heaviest
-        return (
-            f"{event};\n  in the plain expectation the others add about {added}, at max "
-            f"||z_i||^2 near {norm:.3g}, of probability {_power(log_probability)}"
-        )
+            f"{_power(self.log_failure)} of them, or a median;",
+            "  in the plain expectation the others add about "
+            f"{_power(self.log_weight)} times the fluctuation",
+        ]
+        if self.dominate:
+            norm, log_probability = self.heaviest
+            lines[-1] += ","
+            lines.append(
+                f"  most of it at max ||z_i||^2 near {norm:.3g}, of probability "
+                f"{_power(log_probability)}"
+            )
+        return "\n".join(lines)
 
 
 def outlier_datasets(
