@@ -123,6 +123,19 @@ def test_at_the_papers_setting_the_plain_expectation_is_safe(paper):
     assert "in the plain expectation the others add about 1e-172" in str(law)
 
 
+@pytest.mark.parametrize("N", [300, 3000, 30_000])
+@pytest.mark.parametrize("B", [1, 16])
+def test_outliers_dominate_once_the_learning_horizon_exceeds_the_root_of_samples_and_batch(N, B):
+    """From gamma L of 1.2 to 1.5 sqrt(N B) on, with WSD and mu_1 = 1."""
+    problem = bl.Problem.power_law_nodes(2.0, 2.6, 17)
+    dominate = []
+    for share in (1.2, 1.5):
+        rates = bl.wsd(round(share * math.sqrt(N * B) / 0.08), 0.08)
+        rho = fluctuation_factors(np.full(rates.size, B), rates.size, N, replacement=False)[0]
+        dominate.append(outlier_datasets(problem, rates, rho, N).dominate)
+    assert dominate == [False, True]
+
+
 def test_growth_starts_where_the_event_ends(small):
     rates, N = bl.wsd(300, 0.2), 64
     rho = fluctuation_factors(np.full(300, 2.0), 300, N, replacement=False)[0]
