@@ -34,10 +34,10 @@ SUBMODULES = {
     """,
     "design": """
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
-        OnePass Optimum Parts Procedure Reshuffled RunChoice Saturation best_batch
+        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation best_batch
         best_run_length best_run_length_and_rate by_law compare exact excess_curve
         frontier largest_harmless_batch model_noise noise_scales plan_weights
-        run_length_choices saturation saturation_batch
+        risk_quantiles run_length_choices saturation saturation_batch
     """,
     "estimate": """
         EstimatedSpectrum InfluenceBand ModelSpectrum Regret Tail adam_influence

@@ -263,7 +263,7 @@ def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
     with (tmp_path / "claims.csv").open() as file:
         rows = list(csv.DictReader(file))
     document = json.loads((tmp_path / "claims.json").read_text())
-    assert len(rows) == len(document["claims"]) == 4
+    assert len(rows) == len(document["claims"]) == 20
     needed = {"claim", "where", "case", "measured", "low", "high", "verdict"}
     assert needed <= rows[0].keys()
     assert next(iter(rows[0])) == "id"
@@ -279,7 +279,9 @@ def test_the_command_writes_the_table_the_report_and_figures(tmp_path, capsys):
         assert row["wrong_laws_rejected"] == row["wrong_laws"] != "0"
     report = (tmp_path / "report.md").read_text()
     pictures = sorted(path.name for path in tmp_path.glob("*.png"))
-    assert pictures == ["claim_slips-head-concentration-in-m.png", "family_slips.png"]
+    drawn = ("approximation-beyond", "geometric-schedule", "head-concentration-in-m")
+    claims = [f"claim_slips-{name}.png" for name in (*drawn, "largest-norm-tail")]
+    assert pictures == [*claims, "family_slips.png"]
     assert all(f"`{row['id']}`: {row['claim']}" in report for row in rows)
     assert all(f"({name})" in report for name in pictures)
     assert "slips" in capsys.readouterr().out

@@ -382,7 +382,7 @@ def _json(capsys, *arguments):
 def test_the_reports_in_the_documents_are_what_the_command_prints(capsys):
     page = (DOCS / "laws.md").read_text()
     blocks = re.findall(r"```text\n\$ batchlaw (law.*?)\n(.*?)```", page, re.DOTALL)
-    assert len(blocks) == 2
+    assert len(blocks) == 3
     for command, shown in blocks:
         assert main(command.split()) == 0
         assert capsys.readouterr().out == shown

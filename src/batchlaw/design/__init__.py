@@ -18,8 +18,10 @@ from batchlaw.design.constant_batch import (
     saturation,
     saturation_batch,
 )
+from batchlaw.design.distribution import risk_quantiles
 from batchlaw.design.noise_level import model_noise, plan_weights
 from batchlaw.design.optimum import Optimum
+from batchlaw.design.quantiles import Quantiles
 from batchlaw.design.run_length import (
     CostModel,
     RunChoice,
@@ -43,6 +45,7 @@ __all__ = [
     "Optimum",
     "Parts",
     "Procedure",
+    "Quantiles",
     "Reshuffled",
     "RunChoice",
     "Saturation",
@@ -58,6 +61,7 @@ __all__ = [
     "model_noise",
     "noise_scales",
     "plan_weights",
+    "risk_quantiles",
     "run_length_choices",
     "saturation",
     "saturation_batch",

@@ -16,7 +16,11 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw.batches.effective import effective_batch, effective_fluctuation
+from batchlaw.batches.effective import (
+    effective_batch,
+    effective_fluctuation,
+    fluctuation_factors,
+)
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
@@ -29,8 +33,11 @@ from batchlaw.theory.bounds.hypotheses import (
     multi_pass_hypotheses,
     one_pass_hypotheses,
 )
+from batchlaw.theory.outlier_datasets import OutlierDatasets, outlier_datasets
 
 FORMS = ("display", "appendix")
+# What a law's expectation is taken over: in one pass, and in multi-pass.
+AVERAGES = ("all data", "datasets within the max-norm event")
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +70,10 @@ class Law:
     bias_alone
         If it holds, the bias alone has a matching lower bound; otherwise only
         approximation + bias is of the stated order.
+    outliers
+        For multi-pass, which average over datasets is meant: the event {gamma max_i ||z_i||^2 <= c}
+        with its probability, and how much the datasets outside of it add to the plain
+        expectation. None for one pass, whose law is about the plain expectation.
     """
 
     procedure: str
@@ -75,6 +86,12 @@ class Law:
     upper_factor: float
     conditions: tuple[Condition, ...]
     bias_alone: Condition
+    outliers: OutlierDatasets | None = None
+
+    @property
+    def average(self) -> str:
+        """The average that the law is about, as ``AVERAGES`` names it."""
+        return AVERAGES[self.outliers is not None]
 
     @property
     def horizons(self) -> dict[str, float]:
@@ -126,6 +143,7 @@ class Law:
             *_term_lines(self, J),
             "",
             f"regime: {self.regime}; bias alone: {_bias_alone_text(self.bias_alone)}",
+            *([] if self.outliers is None else [str(self.outliers)]),
             f"hypotheses: {_verdict_counts(self.conditions)}",
         ]
         width = max(len(c.name) for c in self.conditions)
@@ -239,7 +257,11 @@ def multi_pass_law(
         M^(1-b) + (gamma L)^((1-b)/a) + (gamma L)^(1/a)/N
         + rho_eff (log L/L) (gamma L/log L)^(1/a)
 
-    with the last term up to ``upper_factor``. Other parameters are as in ``one_pass_law``.
+    with the last term up to ``upper_factor``. E is the average over datasets in the event
+    {gamma max_i ||z_i||^2 <= c} (the proof works there), and the median obeys the same law. The
+    paper's display has the plain expectation, which datasets of probability 1e-200 may decide:
+    ``outliers`` computes c, the event's probability, and how much those datasets add. Other
+    parameters are as in ``one_pass_law``.
 
     Parameters
     ----------
@@ -254,8 +276,9 @@ def multi_pass_law(
     problem = _problem(problem, a, b, sketch, sigma)
     setting = LawSetting.of(problem, a, b, sketch, N, steps, peak, warmup, stable)
     static = bool((sizes == sizes[0]).all())
+    rates = wsd(steps, peak, warmup, stable)
     # Equal factors average to rho_B under any weights, so one step suffices if static.
-    kappa = np.ones(1) if static else influence(problem, wsd(steps, peak, warmup, stable))
+    kappa = np.ones(1) if static else influence(problem, rates)
     rho = effective_fluctuation(kappa, sizes[: kappa.size], N, replacement=replacement)
     effective = checks.real("effective fluctuation", rho)
     learned = (setting.learning ** (1.0 / a), min(setting.sketch, setting.mass ** (1.0 / a)))
@@ -269,6 +292,7 @@ def multi_pass_law(
         }
         for bias, directions, kernel in zip(_biases(setting), learned, kernels, strict=True)
     )
+    factors = fluctuation_factors(sizes, rates.size, N, replacement=replacement)[0]
     log_n = math.log(N)
     reused = log_n**2 * setting.mass ** (2.0 - reuse_exponent(a)) / N**2
     return Law(
@@ -282,6 +306,7 @@ def multi_pass_law(
         upper_factor=log_n * (1.0 + reused),
         conditions=multi_pass_hypotheses(setting),
         bias_alone=bias_lower_hypothesis(setting),
+        outliers=outlier_datasets(problem, rates, factors, N),
     )
 
 

@@ -1,4 +1,4 @@
-"""Two slips in the paper, shown by measurement."""
+"""Slips in the paper, shown by measurement; ``dataset_averages`` has those about theorem 2."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ import numpy as np
 from batchlaw._base.checks import FloatArray
 from batchlaw.batches.allocation import allocate
 from batchlaw.batches.effective import effective_fluctuation
-from batchlaw.evidence.claims.check_settings import CheckSize
+from batchlaw.evidence.claims import dataset_averages
+from batchlaw.evidence.claims.check_settings import (
+    DECADE,
+    LEARNING,
+    MEMORY,
+    CheckSize,
+    horizons,
+    named,
+    parts,
+    peak_rate,
+    step_grid,
+    wide_problem,
+)
 from batchlaw.evidence.claims.claim import (
     Check,
     Claim,
@@ -20,10 +32,12 @@ from batchlaw.evidence.claims.claim import (
     Exponent,
     Task,
     Value,
+    task_name,
     wrong_exponents,
 )
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
+from batchlaw.risk.multi_pass import gradient_descent_risk
 from batchlaw.schedule.rates import cosine, step, wsd
 
 HEAD_IN_M = Claim(
@@ -39,20 +53,55 @@ HEAD_IN_K = Claim(
 SCHEDULE = Claim(
     "slips/multi-pass-schedule",
     "multi-pass uses WSD, not another smooth schedule",
-    "title of appendix A.1; experiment 3",
+    "title of A.1, last sentence of A.4; experiment 3",
+)
+GEOMETRIC = Claim(
+    "slips/geometric-schedule",
+    "with A.4's smooth geometric schedule GD bias ~ (gamma L/log L)^((1-b)/a), not theorem 2's "
+    "(gamma L)^((1-b)/a)",
+    "last sentence of A.4; theorem 2",
+)
+SATURATED = Claim(
+    "slips/approximation-beyond",
+    "approximation ~ M^-a for b > a + 1, not M^(1-b) as printed",
+    "lemma aux-C5-E7 (K), which omits the b < a + 1 of C.3",
+)
+SATURATED_DRAWN = Claim(
+    "slips/approximation-beyond-drawn",
+    "for b > a + 1 drawn sketches have the approximation of the equivalent, not M^(1-b)",
+    "lemma aux-C5-E7 (K), which omits the b < a + 1 of C.3",
 )
 
 # The oracle's predicted ratio with data reuse, as the paper prints it for experiment 3.
 PRINTED_RATIO = 0.599
 N, L, BUDGET, PEAK = 512, 512, 4096, 0.05
+# Pairs beyond b = a + 1, and pairs inside for the schedules.
+BEYOND = ((1.5, 3.0), (2.0, 3.5), (1.2, 2.6))
+SCHEDULE_PAIRS = ((2.0, 1.5), (1.5, 2.2))
+# Enough samples for GD's bias to be that of the population.
+SAMPLES = 10**9
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task per slip."""
+    """One task per slip and case."""
     head = (HEAD_IN_M, HEAD_IN_K)
     return [
         Task("head concentration", head, partial(_head_concentration, size)),
         Task("schedule of multi-pass", (SCHEDULE,), _schedule),
+        *(
+            Task(
+                task_name("geometric schedule", a=a, b=b),
+                (GEOMETRIC,),
+                partial(_geometric, a, b),
+            )
+            for a, b in SCHEDULE_PAIRS
+        ),
+        *(
+            Task(task_name("beyond", a=a, b=b), (SATURATED,), partial(_saturated, a, b))
+            for a, b in BEYOND
+        ),
+        Task("beyond, drawn", (SATURATED_DRAWN,), partial(_saturated_drawn, size)),
+        *dataset_averages.tasks(size),
     ]
 
 
@@ -88,12 +137,13 @@ def _head(along: str, sizes: list[tuple[int, int]], exponent: float, draws: int)
 
 
 def _schedule() -> list[Check[Any]]:
-    """The title of A.1 names another smooth schedule for data reuse; the printed ratio is WSD's."""
+    """A.1's title and A.4 name another schedule for data reuse; the printed ratio is WSD's."""
     problem = Problem.paper()
     ours = _ratio(problem, wsd(L, PEAK))
     others = {
         "cosine decay": cosine(L, PEAK),
-        "geometric decay": step(L, PEAK, [k / 9.0 for k in range(1, 9)], 0.5),
+        "geometric decay in steps": step(L, PEAK, [k / 9.0 for k in range(1, 9)], 0.5),
+        "smooth geometric decay": _smooth_geometric(L, PEAK),
     }
     return [
         Check(
@@ -112,3 +162,71 @@ def _ratio(problem: Problem, rates: FloatArray) -> float:
     schedules = [allocate(kappa, BUDGET, method="paper"), np.full(L, BUDGET // L)]
     oracle, constant = np.asarray(effective_fluctuation(kappa, schedules, N))
     return float(oracle / constant)
+
+
+def _smooth_geometric(steps: int, peak: float) -> FloatArray:
+    """gamma exp(-t log L/L): WSD's decay from the first step on, without the two other phases."""
+    return np.asarray(peak * np.exp(-np.arange(1, steps + 1) * (math.log(steps) / steps)))
+
+
+def _geometric(a: float, b: float) -> list[Check[Any]]:
+    """Without a stable phase the total rate is gamma L/log L, and learning has that horizon."""
+    problem = wide_problem(a, b)
+    gamma = peak_rate(problem)
+    steps = step_grid(10**5, per_decade=4)
+    risks = [
+        gradient_descent_risk(problem, _smooth_geometric(int(t), gamma), samples=SAMPLES)
+        for t in steps
+    ]
+    law = Exponent((1.0 - b) / a, MEMORY, 0.02, LEARNING)
+    return [
+        Check(
+            GEOMETRIC,
+            named(a, b, L=f"{steps[-1]:.0e}"),
+            Curve(horizons(steps, gamma), parts(risks, "bias"), "GD bias", DECADE),
+            law,
+            wrong_exponents(law),
+        )
+    ]
+
+
+def _saturated(a: float, b: float) -> list[Check[Any]]:
+    """C.3's beta_k ~ M^-a times sum_{i <= k} i^(a-b), which for b > a + 1 does not grow with M."""
+    M = np.geomspace(1e4, 1e6, 7).round()
+    y = np.array([wide_problem(a, b, int(m)).approximation for m in M])
+    law = Exponent(-a, "M")
+    wrong = wrong_exponents(law) | {"M^(1-b) as printed": Exponent(1.0 - b, "M")}
+    curve = Curve({"M": M}, y, "approximation", DECADE)
+    return [Check(SATURATED, named(a, b, M=f"{M[-1]:.0e}", d="infinite"), curve, law, wrong)]
+
+
+def _saturated_drawn(size: CheckSize) -> list[Check[Any]]:
+    """Such sketches are too small for the exponent itself, so the equivalent's value is checked.
+
+    The printed law is carried on from a small sketch, as M^(1-b). At a = 2 the coordinates beyond
+    10^4, which are not drawn, are 3 % of those beyond M.
+    """
+    a, b = BEYOND[1]
+    small, M = 16, 256
+    draws = 4 if size.quick else 12
+    drawn = [Problem.power_law(a, b, M, seed=k).prior_mean().approximation for k in range(draws)]
+    limit = wide_problem(a, b, M).approximation
+    ratio = np.array(drawn) / limit
+    printed = wide_problem(a, b, small).approximation * (M / small) ** (1.0 - b) / limit
+    return [
+        Check(
+            SATURATED_DRAWN,
+            named(a, b, M=M, draws=draws),
+            Estimate(
+                float(ratio.mean()),
+                "drawn / equivalent",
+                float(ratio.std(ddof=1) / math.sqrt(draws)),
+            ),
+            Value(1.0, 0.1),
+            {
+                "M^(1-b) as printed, from M = 16": Value(printed, 0.1),
+                "a third more": Value(4.0 / 3.0, 0.1),
+                "a third less": Value(2.0 / 3.0, 0.1),
+            },
+        )
+    ]

@@ -26,6 +26,7 @@ from batchlaw.faces.cli.table import without_infinities
 from batchlaw.risk.procedures import MultiPass, OnePass
 from batchlaw.theory.bounds import Condition
 from batchlaw.theory.laws import Law, multi_pass_law, one_pass_law
+from batchlaw.theory.outlier_datasets import OutlierDatasets
 
 # The laws hold for the paper's WSD schedule only.
 _RATES = tuple(w for w in rate_words() if w.name in ("steps", "gamma", "warmup", "stable"))
@@ -109,8 +110,22 @@ def _document(law: Law, chosen: Mapping[str, Any]) -> dict[str, Any]:
         "verdict": law.verdict,
         "conditions": [_condition(condition) for condition in law.conditions],
         "bias_alone": _condition(law.bias_alone),
+        "average": law.average,
+        **({} if law.outliers is None else {"outliers": _outliers(law.outliers)}),
         "setting": chosen,
         "batchlaw": __version__,
+    }
+
+
+def _outliers(outliers: OutlierDatasets) -> dict[str, float]:
+    """The event of the average, and what the datasets outside add; natural logarithms."""
+    norm, log_probability = outliers.heaviest
+    return {
+        "event_limit": outliers.limit,
+        "event_log_failure": outliers.log_failure,
+        "log_added_to_plain_expectation": outliers.log_weight,
+        "heaviest_norm": norm,
+        "heaviest_norm_log_probability": log_probability,
     }
 
 

@@ -6,16 +6,26 @@ import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from cyclopts import Parameter
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
-from batchlaw.design.by_words import case_by_words, is_simulated, word
+from batchlaw.design.by_words import (
+    case_by_words,
+    is_simulated,
+    problem_by_words,
+    problem_seed,
+    word,
+)
 from batchlaw.design.case import Case
+from batchlaw.design.distribution import SKETCHES, Sketches, risk_quantiles
+from batchlaw.design.quantiles import Quantiles
+from batchlaw.design.vocabulary import DRAWN, SIMULATED
 from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions, SolverOptions
 from batchlaw.faces.cli.table import text_table, without_infinities
 from batchlaw.risk.result import Risk
@@ -29,6 +39,7 @@ def risk(
     solver: SolverOptions = SolverOptions(),  # noqa: B008
     json_: Annotated[bool, Parameter(name="--json", negative=())] = False,
     trajectory: Path | None = None,
+    quantiles: Literal["batches", "datasets", "sketches"] | None = None,
 ) -> int:
     """Print the expected risk of batch schedules, part by part, with errors if simulated.
 
@@ -38,6 +49,9 @@ def risk(
         Print JSON instead of a table.
     trajectory
         Directory for trajectory.csv and trajectory.png: the risk after every step.
+    quantiles
+        Of the simulated excess risk, in place of its parts: over the batches of one dataset, over
+        datasets, or over sketches (drawn problems with seeds from --seed on).
     """
     setting = {
         "problem": problem.words(),
@@ -48,6 +62,20 @@ def risk(
     words = {name: value for section in setting.values() for name, value in section.items()}
     case = case_by_words(words)
     simulated = is_simulated(words, case.procedure)
+    if quantiles is not None:
+        if not simulated:
+            raise InputError("solver", f"must be {SIMULATED} with {arg('quantiles')}")
+        if trajectory is not None:
+            raise InputError("trajectory", f"has no use with {arg('quantiles')}")
+        spread = risk_quantiles(
+            case,
+            over=quantiles,
+            repetitions=word(words, "repetitions"),
+            seed=word(words, "data_seed"),
+            sketches=_sketches(words) if quantiles == SKETCHES else None,
+        )
+        print(_quantile_document(case, spread, setting) if json_ else _quantile_table(case, spread))
+        return 0
     path = case.risk(trajectory=True) if trajectory is not None else None
     result = (
         case.simulate(word(words, "repetitions"), word(words, "data_seed"))
@@ -66,6 +94,54 @@ def risk(
         # stdout holds the JSON and nothing else.
         print(written, file=sys.stderr) if json_ else print(f"\n{written}")
     return 0
+
+
+def _sketches(words: dict[str, Any]) -> Sketches:
+    """The problem of each repetition, drawn with seeds that follow the given one."""
+    first = problem_seed(words)
+    if first is None:
+        raise InputError(
+            "problem", f"must be one of {', '.join(DRAWN)} for quantiles over sketches"
+        )
+    return lambda k: problem_by_words({**words, "seed": first + k})
+
+
+def _quantile_table(case: Case, spread: Quantiles) -> str:
+    header = ["schedule", "mean", "s.e.", "exact mean"]
+    header += [f"{level:.6g}" for level in spread.levels]
+    cells = [
+        [
+            row["schedule"],
+            f"{row['mean']:.6g}",
+            f"{row['mean_se']:.2g}",
+            "-" if row["exact_mean"] is None else f"{row['exact_mean']:.6g}",
+            *(f"{q['value']:.4g} ({q['low']:.4g}..{q['high']:.4g})" for q in row["quantiles"]),
+        ]
+        for row in spread.rows()
+    ]
+    return "\n".join(
+        [
+            f"{case.procedure.title}, {case.gamma.size} steps, peak rate {case.gamma.max():.6g}; "
+            f"quantiles of the excess risk over {spread.over}, {spread.repetitions} runs, "
+            f"intervals of {100 * spread.confidence:.3g} %",
+            "",
+            text_table(header, cells),
+        ]
+    )
+
+
+def _quantile_document(case: Case, spread: Quantiles, setting: dict[str, Any]) -> str:
+    document = {
+        "procedure": case.procedure.title,
+        "term": spread.term,
+        "over": spread.over,
+        "repetitions": spread.repetitions,
+        "confidence": spread.confidence,
+        "schedules": spread.rows(),
+        "setting": setting,
+        "batchlaw": __version__,
+    }
+    return json.dumps(without_infinities(document), indent=2)
 
 
 def _rows(case: Case, result: Risk) -> list[dict[str, Any]]:
