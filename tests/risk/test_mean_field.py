@@ -20,7 +20,7 @@ from batchlaw.risk.sample_spectrum import (
     sample_spectrum,
 )
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
-from batchlaw.risk.single_samples import NOTED_ERROR, norm_tail, outlier_error
+from batchlaw.risk.single_samples import NOTED_ERROR, outlier_error
 from paths import BENCHMARKS, DOCS
 from refused import refused
 
@@ -350,16 +350,6 @@ def test_outliers_that_batch_noise_amplifies_are_named(small):
     alone = expected_risk_mean_field(small, rates, batches[1], 16)
     assert alone.uncertainty == np.inf
     assert "rare datasets may decide the exact average" in alone.notes[-1]
-
-
-@pytest.mark.parametrize("directions", [1, 20])
-def test_the_tail_of_a_samples_norm_is_that_of_chi_squared(directions):
-    problem = bl.Problem.from_spectrum([0.5], [1.0], 1.0, [directions])
-    norms, log_tail = norm_tail(problem)
-    exact = stats.chi2.logsf(norms / 0.5, directions)
-    rare = (exact < np.log(0.05)) & (exact > -600.0)
-    assert (log_tail - exact)[rare].min() > -0.05
-    assert (log_tail - exact)[rare].max() < np.log(2.0)
 
 
 def test_the_error_from_outliers_is_the_growth_averaged_over_their_norm():

@@ -11,7 +11,11 @@ from scipy import stats
 import batchlaw as bl
 from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.faces.cli import main
-from batchlaw.theory.norm_tail import log_largest_norm_tail, log_norm_tail
+from batchlaw.model.norm_tail import (
+    log_largest_norm_tail,
+    log_norm_tail,
+    saddle_norm_tail,
+)
 from batchlaw.theory.outlier_datasets import growth_of, outlier_datasets
 from refused import refused
 
@@ -238,3 +242,13 @@ def test_the_command_names_the_average(capsys):
     assert document["outliers"]["log_added_to_plain_expectation"] > 100.0
     assert main(["law", "--json"]) == 0
     assert "outliers" not in json.loads(capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("directions", [1, 20])
+def test_the_saddle_point_alone_is_within_a_factor_of_two_of_chi_squared(directions):
+    problem = bl.Problem.from_spectrum([0.5], [1.0], 1.0, [directions])
+    norms, log_tail = saddle_norm_tail(problem, 48)
+    exact = stats.chi2.logsf(norms / 0.5, directions)
+    rare = (exact < np.log(0.05)) & (exact > -600.0)
+    assert (log_tail - exact)[rare].min() > -0.05
+    assert (log_tail - exact)[rare].max() < np.log(2.0)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw.model.norm_tail import saddle_norm_tail
 from batchlaw.model.problem import Problem
 from batchlaw.risk.contour_solution import LOG_OVERFLOW
 
@@ -31,25 +32,10 @@ def outlier_error(problem: Problem, gamma: FloatArray, rho: FloatArray, N: int) 
     a dataset in ten thousand has. Beyond that the plain expectation may still diverge: growth is
     a power of the norm, with an exponent that rises with the steps.
     """
-    norms, log_tail = norm_tail(problem)
+    norms, log_tail = saddle_norm_tail(problem, NORMS)
     met = log_tail > -np.log(RAREST * N)
     excess = np.array([np.expm1(_log_growth(r, gamma, rho, N)) for r in norms[met]])
     return np.asarray(np.maximum(-np.trapezoid(excess, np.exp(log_tail[met]), axis=0), 0.0))
-
-
-def norm_tail(problem: Problem) -> tuple[FloatArray, FloatArray]:
-    """Norms |z|^2 above their mean, and the logarithm of the probability to exceed each.
-
-    Saddle point: with K(t) = -1/2 sum_j n_j log(1 - 2 t mu_j) and r = K'(t),
-    P(|z|^2 > r) is near exp(K - t r)/(t sqrt(2 pi K'')): at most twice as large.
-    """
-    mu, n = problem.eigenvalues, problem.multiplicity
-    t = (1.0 - np.geomspace(1e-3, 1.0, NORMS + 1)[-2::-1]) / (2.0 * mu[0])
-    left = 1.0 - 2.0 * np.multiply.outer(t, mu)
-    r = (mu / left) @ n
-    spread = t * np.sqrt(4.0 * np.pi * ((mu / left) ** 2 @ n))
-    log_tail = -0.5 * np.log(left) @ n - t * r - np.log(spread)
-    return r, np.minimum(log_tail, np.log(0.5))
 
 
 def _log_growth(norm: float, gamma: FloatArray, rho: FloatArray, N: int) -> FloatArray:

@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw.model.norm_tail import log_largest_norm_tail
 from batchlaw.model.problem import Problem
-from batchlaw.theory.norm_tail import log_largest_norm_tail
 
 # Norms at which growth and probability are compared.
 NORMS = 96

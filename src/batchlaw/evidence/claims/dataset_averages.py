@@ -22,10 +22,10 @@ from batchlaw.evidence.claims.claim import (
     task_name,
     wrong_exponents,
 )
+from batchlaw.model.norm_tail import log_largest_norm_tail
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 from batchlaw.schedule.rates import wsd
-from batchlaw.theory.norm_tail import log_largest_norm_tail
 from batchlaw.theory.outlier_datasets import OutlierDatasets, growth_of, outlier_datasets
 
 PLAIN = Claim(
