@@ -28,6 +28,7 @@ from batchlaw.design.run_length import (
     frontier,
     run_length_choices,
 )
+from batchlaw.design.schedule_worth import Worth, WorthMap, worth, worth_map
 from batchlaw.risk.procedure import Procedure
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
 
@@ -46,6 +47,8 @@ __all__ = [
     "Reshuffled",
     "RunChoice",
     "Saturation",
+    "Worth",
+    "WorthMap",
     "best_batch",
     "best_run_length",
     "best_run_length_and_rate",
@@ -61,4 +64,6 @@ __all__ = [
     "run_length_choices",
     "saturation",
     "saturation_batch",
+    "worth",
+    "worth_map",
 ]
