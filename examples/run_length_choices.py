@@ -1,5 +1,5 @@
 """The best horizon and rate for a fixed number of samples, their wall-clock cost, and common
-schedules compared with the oracle. Makes the figures of docs/plan.md.
+schedules compared with the best by influence. Makes the figures of docs/plan.md.
 
     .venv/bin/python examples/run_length_choices.py docs/figures
 """
