@@ -89,7 +89,9 @@ def _finer(
     from scipy.interpolate import RegularGridInterpolator
 
     knots = np.log(horizons), np.log(batches)
-    fine = [np.interp(np.arange(0, k.size - 1 + 1e-9, 1 / FINER), np.arange(k.size), k) for k in knots]
+    fine = [
+        np.interp(np.arange(0, k.size - 1 + 1e-9, 1 / FINER), np.arange(k.size), k) for k in knots
+    ]
     between = RegularGridInterpolator(knots, np.log(np.maximum(falls, SMALLEST_FALL)))
     values = between(tuple(np.meshgrid(*fine, indexing="ij")))
     return np.exp(fine[0]), np.exp(fine[1]), np.exp(values)

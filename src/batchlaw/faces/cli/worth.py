@@ -148,7 +148,10 @@ def _report(found: WorthMap, setting: dict[str, Any]) -> str:
         [
             f"{a:g}, {b:g}",
             f"{sigma:g}",
-            *(_both([int(largest[e, s, t]) for largest in by_gain]) for t in range(len(found.steps))),
+            *(
+                _both([int(largest[e, s, t]) for largest in by_gain])
+                for t in range(len(found.steps))
+            ),
         ]
         for e, (a, b) in enumerate(found.exponents)
         for s, sigma in enumerate(found.sigmas)
