@@ -35,8 +35,9 @@ SUBMODULES = {
     "design": """
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
         OnePass Optimum Parts Procedure Reshuffled RunChoice Saturation Worth WorthMap best_batch
-        best_run_length best_run_length_and_rate by_law compare exact excess_curve
-        frontier largest_harmless_batch model_noise noise_scales plan_weights
+        best_run_length best_run_length_and_rate by_law compare exact frontier
+        largest_harmless_batch model_noise noise_scales plan_weights
+        reducible_curve
         run_length_choices saturation saturation_batch worth worth_map
     """,
     "estimate": """

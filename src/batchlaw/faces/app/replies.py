@@ -6,6 +6,8 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from batchlaw.design.glossary import EXCESS
+
 Name = Literal["greedy", "planned", "constant"]
 
 
@@ -18,8 +20,7 @@ class Parts(Reply):
 
     total: float
     excess: float = Field(
-        description="the risk above that of the best predictor of the sketched model: total minus "
-        "the irreducible part and the approximation"
+        description=f"the {EXCESS}: total minus the irreducible part and the approximation"
     )
     reducible: float = Field(description="total minus the irreducible part")
     irreducible: float

@@ -13,6 +13,7 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory, read_schedule
 from batchlaw.design.by_words import problem_by_words, problem_seed, rates_by_words
+from batchlaw.design.glossary import EXCESS
 from batchlaw.faces.cli.inputs import (
     Flag,
     Options,
@@ -33,7 +34,7 @@ from batchlaw.schedule.update_rule import rule_by_words, rule_words
 # Changes against a constant batch of the same sum, in per cent: the whole risk first.
 CHANGES = {
     "total_against_constant": "whole risk",
-    "excess_against_constant": "excess, the risk above the best predictor's",
+    "excess_against_constant": f"excess, the {EXCESS}",
     "variance_against_constant": "exact variance",
     "fluctuation_against_constant": "fluctuation",
     NOISE: "noise left in the final risk, to first order",
