@@ -73,7 +73,7 @@ def worth_figure(found: WorthMap) -> Figure:
                     color="0.3",
                     linestyle=style,
                     linewidth=width,
-                    label=f"excess falls by {gain:.0%}",
+                    label=f"excess falls by {100 * gain:g} %",
                 )
                 for gain, (style, width) in GAINS.items()
             ),

@@ -157,7 +157,7 @@ def _report(found: WorthMap, setting: dict[str, Any]) -> str:
         for s, sigma in enumerate(found.sigmas)
     ]
     header = ["a, b", "sigma", *(f"{x:.3g}" for x in found.horizons)]
-    gains = " / ".join(f"{gain:.0%}" for gain in GAINS)
+    gains = " / ".join(f"{100 * gain:g} %" for gain in GAINS)
     return "\n".join(
         [
             f"one pass, {setting['rates']}, peak rate {setting['gamma']:g}, M = {setting['m']:g}",
