@@ -85,7 +85,7 @@ class WorthMap:
     @property
     def horizons(self) -> FloatArray:
         """Steps times rate, gamma T."""
-        return self.peak * self.steps
+        return self.peak * self.steps.astype(np.float64)
 
     def largest_batch(self, gain: float) -> IntArray:
         """The largest batch of the grid at which the excess falls by at least ``gain``.
@@ -93,7 +93,8 @@ class WorthMap:
         (exponents, sigmas, T); zero where it does not at any batch.
         """
         gain = checks.real("gain", gain, above=0.0, at_most=1.0)
-        return np.where(self.excess <= -gain, self.batches, 0).max(axis=-1)
+        largest = np.where(self.excess <= -gain, self.batches, 0).max(axis=-1)
+        return np.asarray(largest, dtype=np.int64)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per setting."""
@@ -222,7 +223,7 @@ def worth_map(
     def solve(cell: tuple[int, ...]) -> None:
         e, s, t, k = cell
         found = worth(problems[e][s], shape(lengths[t], peak), lengths[t] * sizes[k])
-        parts[(slice(None), *cell)] = found.total, found.excess, found.noise, found.noise_share
+        parts[:, e, s, t, k] = found.total, found.excess, found.noise, found.noise_share
 
     threads = cores() if threads is None else checks.count("threads", threads)
     with ThreadPoolExecutor(threads) as pool:

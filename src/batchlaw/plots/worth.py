@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import matplotlib
 import numpy as np
@@ -10,13 +11,16 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FormatStrFormatter
 
-from batchlaw._base.checks import FloatArray
+from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.design.schedule_worth import WorthMap
 from batchlaw.plots.common import CYCLE, RC
 
 COLUMNS = 3
 # Falls of the excess, with the style and width of their contours.
-GAINS = {0.01: ("dashed", 1.3), 0.1: ("solid", 2.0)}
+GAINS: dict[float, tuple[Literal["dashed", "solid"], float]] = {
+    0.01: ("dashed", 1.3),
+    0.1: ("solid", 2.0),
+}
 # Points between two of the map, for contours; and the smallest fall told from none.
 FINER, SMALLEST_FALL = 8, 1e-3
 
@@ -83,7 +87,7 @@ def worth_figure(found: WorthMap) -> Figure:
 
 
 def _finer(
-    horizons: FloatArray, batches: FloatArray, falls: FloatArray
+    horizons: FloatArray, batches: IntArray, falls: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """More points between those of the map, linear in logarithms, as the laws are powers."""
     from scipy.interpolate import RegularGridInterpolator

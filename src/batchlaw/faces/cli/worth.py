@@ -131,7 +131,7 @@ def _lengths(horizon: str, gamma: float, points: int) -> list[int]:
             f"{MIN_STEPS} to {MAX_STEPS} updates",
             repr(horizon),
         )
-    return np.unique(np.geomspace(low, high, points).round().astype(int)).tolist()
+    return [int(T) for T in np.unique(np.geomspace(low, high, points).round())]
 
 
 def _sizes(batch: str) -> list[int]:
