@@ -54,6 +54,7 @@ def test_the_whole_risk_of_a_reused_dataset_is_the_mean_fields(paper, monkeypatc
     short = bl.plan(RATES, 640, **options).prediction
     assert short.items() <= made.prediction.items()
     assert "excess_against_constant" not in short
+    assert bl.plan(RATES, 640, whole_risk=False, **options).prediction == short
 
 
 def test_the_excess_changes_by_the_noises_share_of_it(paper):

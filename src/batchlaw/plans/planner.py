@@ -56,6 +56,7 @@ def plan(
     procedure: str = OnePass.name,
     dataset_size: int | None = None,
     replacement: bool = False,
+    whole_risk: bool = True,
     inputs: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Plan:
@@ -102,6 +103,9 @@ def plan(
         Samples of the dataset.
     replacement
         Whether multi-pass draws batches with replacement.
+    whole_risk
+        Whether to predict the whole risk and the excess of a known problem; with data reuse that
+        takes the time of the mean field.
     inputs
         Recorded in the plan: how rates and spectrum were given.
     seed
@@ -124,7 +128,8 @@ def plan(
     batches, to_first_order = _batches(kappa, samples, limits)
     assumptions = [*source.assumptions, *noise_assumptions]
     prediction: dict[str, float] = {}
-    if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
+    own_noise = noise is None or isinstance(noise, str)
+    if whole_risk and isinstance(spectrum, Problem) and own_noise:
         prediction |= _whole_risk(spectrum, gamma, batches, run, rule)
     if not run.reuses:
         prediction |= to_first_order | _gain(kappa, batches) | _over(candidates, batches)

@@ -46,7 +46,8 @@ class Solution:
     @classmethod
     def of(cls, setting: PageSetting) -> Solution:
         case = case_of(setting)
-        plan = staged_plan(setting, case)
+        # A view has the risks themselves: with data reuse they would be computed twice.
+        plan = staged_plan(setting, case, whole_risk=not case.procedure.reuses)
         schedules: dict[Name, FloatArray] = {
             "greedy": best_whole(setting, case, case.influence),
             "planned": plan.batches.astype(np.float64),
@@ -152,7 +153,13 @@ def _problem(setting: PageSetting, words: Words) -> Problem:
     return Problem.from_spectrum(file.eigenvalue, file.energy, setting.sigma**2, file.multiplicity)
 
 
-def staged_plan(setting: PageSetting, case: Case, batch_factor: int | None = None) -> Plan:
+def staged_plan(
+    setting: PageSetting,
+    case: Case,
+    batch_factor: int | None = None,
+    *,
+    whole_risk: bool = True,
+) -> Plan:
     """The plan, as every export takes it."""
     procedure = case.procedure
     return make_plan(
@@ -168,6 +175,7 @@ def staged_plan(setting: PageSetting, case: Case, batch_factor: int | None = Non
         procedure=procedure.name,
         dataset_size=getattr(procedure, "samples", None),
         replacement=getattr(procedure, "replacement", False),
+        whole_risk=whole_risk,
         inputs={"explorer": setting.model_dump(mode="json")},
         seed=problem_seed(setting.words()),
     )
