@@ -43,7 +43,7 @@ if __name__ == "__main__":
         "10^6 steps, 10^13 samples",
         "influence, s",
         "stages, s",
-        "gap to oracle",
+        "gap to square root",
         "gap to bound",
     )
     print(text_table(header, rows))

@@ -81,7 +81,7 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
         "light",
         nothing,
     ),
-    "long": ("#steps=100000&budget=800000&stages=8&along-part=total", DESKTOP, "light", nothing),
+    "long": ("#steps=100000&budget=800000&stages=8&along-part=noise", DESKTOP, "light", nothing),
     "limits": ("#max_batch=10&min_batch=4&multiple_of=2&stages=2", DESKTOP, "dark", nothing),
     "spectrum": (
         '#problem=spectrum&spectrum={"eigenvalue":[1,0.5,0.25],"energy":[1,2,3]}',

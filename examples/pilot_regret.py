@@ -1,4 +1,4 @@
-"""How much a schedule loses to the oracle when its spectrum comes from a few pilot samples.
+"""How much a schedule loses when its spectrum comes from a few pilot samples.
 
 Makes the table and the figure of docs/estimate.md.
 

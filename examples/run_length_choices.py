@@ -1,5 +1,5 @@
 """The best horizon and rate for a fixed number of samples, their wall-clock cost, and common
-schedules compared with the oracle. Makes the figures of docs/plan.md.
+schedules compared with the best by influence. Makes the figures of docs/plan.md.
 
     .venv/bin/python examples/run_length_choices.py docs/figures
 """
@@ -37,20 +37,17 @@ def main(folder: Path) -> None:
 
     print(f"{UPDATES} updates at a peak rate of 0.5:\n")
     compared = compare(problem, bl.wsd(UPDATES, 0.5), SAMPLES)
-    constant = compared[1].risk.variance
-    rows = [
-        (
-            row.name,
-            f"{row.effective_batch:.3f}",
-            f"{row.risk.bias:.5f}",
-            f"{row.risk.variance:.5f}",
-            f"{row.risk.variance / constant:.3f}",
-            f"{row.risk.total:.5f}",
-        )
-        for row in compared
-    ]
-    header = ("schedule", "effective batch", "bias", "variance", "against constant", "risk")
-    print(text_table(header, rows))
+    constant = compared[1].risk
+    terms = ("total", "excess", "variance")
+    rows = []
+    for row in compared:
+        cells = [row.name]
+        for term in terms:
+            value, other = getattr(row.risk, term), getattr(constant, term)
+            cells += [f"{value:.5f}", f"{100 * (value / other - 1):+.2f} %"]
+        rows.append((*cells, f"{row.risk.bias:.5f}", f"{row.effective_batch:.3f}"))
+    changes = [cell for name in ("risk", "excess", "variance") for cell in (name, "to constant")]
+    print(text_table(("schedule", *changes, "bias", "effective batch"), rows))
     plots.save(plots.comparison_figure(compared), folder / "schedules.png")
     plots.save(plots.frontier_figure(kept), folder / "frontier.png")
 

@@ -104,6 +104,7 @@ def test_every_figure_is_shown_and_every_figure_shown_is_there():
 COMMANDS = {
     "dynamic_experiments.png": ("reproduce.md", "make reproduce"),
     "plan.png": ("plan.md", "batchlaw plan"),
+    "worth.png": ("worth.md", ".venv/bin/batchlaw worth"),
     "study_noise.png": ("study.md", ".venv/bin/batchlaw study"),
     "study_transformer.png": ("study.md", ".venv/bin/batchlaw study"),
 }

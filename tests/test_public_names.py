@@ -34,10 +34,10 @@ SUBMODULES = {
     """,
     "design": """
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
-        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation best_batch
-        best_run_length best_run_length_and_rate by_law compare exact excess_curve
-        frontier largest_harmless_batch model_noise noise_scales plan_weights
-        risk_quantiles run_length_choices saturation saturation_batch
+        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation Worth WorthMap
+        best_batch best_run_length best_run_length_and_rate by_law compare exact frontier
+        largest_harmless_batch model_noise noise_scales plan_weights reducible_curve
+        risk_quantiles run_length_choices saturation saturation_batch worth worth_map
     """,
     "estimate": """
         EstimatedSpectrum InfluenceBand ModelSpectrum Regret Tail adam_influence
@@ -47,7 +47,7 @@ SUBMODULES = {
     "plots": """
         collapse_concept comparison_figure frontier_figure horizons_concept
         influence_concept plan_figure regret_figure save static_batch_figure
-        trajectory_figure
+        trajectory_figure worth_figure
     """,
     "torch_support": """
         MicroBatch PlanRates PlanSampler

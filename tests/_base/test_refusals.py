@@ -276,6 +276,18 @@ COMMANDS = {
         ("static-batch --plot x.svg", "plot"),
         ("static-batch --problem none.csv", "problem"),
     ],
+    "command worth": [
+        ("worth --exponents 2", "exponents"),
+        ("worth --exponents 2:x", "exponents"),
+        ("worth --sigma 1,-1", "sigma"),
+        ("worth --horizon 10:1", "horizon"),
+        ("worth --horizon 0.5:10", "horizon"),
+        ("worth --batch 5:6", "batch"),
+        ("worth --gamma 0", "gamma"),
+        ("worth --points 1", "points"),
+        ("worth --m 0.5 --points 2", "sketch"),
+        ("worth --rates sine", "--rates"),
+    ],
     "command sweep": [
         ("sweep missing.toml --store s.sqlite", "grid"),
         ("sweep text.txt --store s.sqlite", "grid"),

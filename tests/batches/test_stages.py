@@ -88,7 +88,7 @@ def check_schedule(staged, kappa, budget, count, rules):
         assert budget - staged.spent < unit * raisable.min()
     assert staged.objective == pytest.approx((np.asarray(kappa) / B).sum(), rel=1e-12)
     assert staged.lower_bound <= staged.objective
-    assert staged.gap == pytest.approx(staged.objective / staged.oracle - 1.0, abs=1e-12)
+    assert staged.gap == pytest.approx(staged.objective / staged.square_root - 1.0, abs=1e-12)
 
 
 @given(st.lists(st.floats(1e-4, 1.0), min_size=2, max_size=9), st.integers(1, 5))

@@ -12,10 +12,10 @@ from batchlaw.design.constant_batch import (
     best_batch,
     by_law,
     exact,
-    excess_curve,
     horizon_exponent,
     largest_harmless_batch,
     noise_scale,
+    reducible_curve,
     saturation,
     saturation_batch,
 )
@@ -40,7 +40,7 @@ def test_the_models_are_the_law_and_the_exact_risk(paper):
     law = bl.one_pass_law(2.0, 1.5, 64, steps=100, peak=0.1, batches=3)
     parts = by_law(2.0, 1.5, 64, 0.1)(100, 3.0)
     assert vars(parts) == pytest.approx(law.terms, rel=1e-12)
-    assert by_law(2.0, 1.5, 64, 0.1, bias=2.0, variance=3.0)(100, 3.0).excess == pytest.approx(
+    assert by_law(2.0, 1.5, 64, 0.1, bias=2.0, variance=3.0)(100, 3.0).reducible == pytest.approx(
         law.terms["approximation"] + 2.0 * law.terms["bias"] + 3.0 * law.terms["variance"]
     )
     risk = bl.one_pass_risk(paper, bl.wsd(100, 0.1), np.full(100, 2.5))
@@ -50,15 +50,15 @@ def test_the_models_are_the_law_and_the_exact_risk(paper):
         risk.bias,
         risk.variance,
     )
-    assert parts.excess == pytest.approx(risk.total - 1.0)
+    assert parts.reducible == pytest.approx(risk.total - 1.0)
 
 
 @pytest.mark.parametrize("peak", [0.05, 0.5])
 def test_the_best_batch_is_best_among_all_horizons(smooth, peak):
     for model in (exact(smooth, peak), by_law(1.5, 2.2, 10**6, peak)):
-        values = {T: model(T, 1000 / T).excess for T in range(10, 1001)}
+        values = {T: model(T, 1000 / T).reducible for T in range(10, 1001)}
         best = best_batch(model, 1000)
-        assert best.parts.excess == pytest.approx(min(values.values()), rel=2e-3)
+        assert best.parts.reducible == pytest.approx(min(values.values()), rel=2e-3)
         assert best.batch == 1000 / best.steps
         harmless = largest_harmless_batch(model, 1000, share=0.2)
         allowed = [T for T, value in values.items() if value <= 1.2 * min(values.values())]
@@ -67,10 +67,10 @@ def test_the_best_batch_is_best_among_all_horizons(smooth, peak):
 
 
 def test_a_curve_holds_its_best(smooth):
-    curve = excess_curve(exact(smooth, 0.5), 1000, points=9)
+    curve = reducible_curve(exact(smooth, 0.5), 1000, points=9)
     assert curve.batches[0] == 100.0
     assert curve.batches[-1] == 1.0
-    assert curve.best.parts.excess <= curve.excess.min()
+    assert curve.best.parts.reducible <= curve.reducible.min()
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5])
@@ -153,7 +153,7 @@ def test_bad_arguments_of_static_batches_are_named(rough):
 
 def test_the_figure_marks_every_minimum(smooth, tmp_path):
     model, law = exact(smooth, 0.5), by_law(1.5, 2.2, 10**6, 0.5)
-    curves = [excess_curve(model, N, points=6) for N in (200, 800)]
+    curves = [reducible_curve(model, N, points=6) for N in (200, 800)]
     rows = [saturation(smooth, law, T, 0.5) for T in (20, 80)]
     figure = static_batch_figure(curves, rows)
     left, right = figure.axes
@@ -177,7 +177,7 @@ def test_the_command_prints_what_the_functions_find(capsys, tmp_path):
     assert picture.exists()
     assert main(["static-batch", *options]) == 0
     out = capsys.readouterr().out
-    assert f"{best.parts.excess:.6g}" in out
+    assert f"{best.parts.reducible:.6g}" in out
     assert f"{best.steps} updates: variance is 0.1 of approximation + bias" in out
 
 

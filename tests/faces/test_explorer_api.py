@@ -48,25 +48,25 @@ def test_a_view_has_the_numbers_of_the_package(client):
     np.testing.assert_array_equal(found["rate"], rates)
     np.testing.assert_array_equal(found["kappa"], kappa)
     by = {row["name"]: row for row in found["schedules"]}
-    oracle = bl.allocate(kappa, 512)
+    greedy = bl.allocate(kappa, 512)
     planned = bl.plan(rates, 512, spectrum=PAPER, stages=4).batches
-    for name, batches in (("oracle", oracle), ("planned", planned), ("constant", np.full(64, 8.0))):
+    for name, batches in (("greedy", greedy), ("planned", planned), ("constant", np.full(64, 8.0))):
         assert by[name]["batches"] == batches.tolist()
         effective = bl.effective_batch(kappa, batches)
         assert by[name]["effective"] == pytest.approx(effective, rel=1e-13)
         risk = bl.one_pass_risk(PAPER, rates, batches)
-        for part in ("total", "approximation", "bias", "variance"):
+        for part in ("total", "excess", "approximation", "bias", "variance"):
             assert by[name]["risk"][part] == pytest.approx(getattr(risk, part), rel=1e-12)
-    assert by["oracle"]["score"] == 1.0
+    assert by["greedy"]["score"] == 1.0
 
 
 def test_the_risk_along_the_run_is_that_of_the_trajectory(client):
     found = client.post("/api/along", json={"momentum": 0.5, "pytorch": True}).json()
     rule = {"momentum": 0.5, "pytorch": True}
     rates = bl.wsd(64, 0.05)
-    oracle = bl.allocate(bl.influence(PAPER, rates, **rule), 512)
-    path = bl.one_pass_risk(PAPER, rates, oracle, trajectory=True, **rule)
-    assert found["paths"][0]["name"] == "oracle"
+    greedy = bl.allocate(bl.influence(PAPER, rates, **rule), 512)
+    path = bl.one_pass_risk(PAPER, rates, greedy, trajectory=True, **rule)
+    assert found["paths"][0]["name"] == "greedy"
     np.testing.assert_allclose(found["paths"][0]["total"], path.total, rtol=1e-12)
     np.testing.assert_allclose(found["paths"][0]["noise"], path.variance, rtol=1e-12)
 
@@ -151,12 +151,18 @@ def test_the_score_of_a_drawing_is_that_of_effective_batch(client):
     ratio = found["effective"] / bl.effective_batch(kappa, bl.allocate(kappa, 512))
     assert found["score"] == pytest.approx(ratio, rel=1e-12)
     risk = bl.one_pass_risk(PAPER, bl.wsd(64, 0.05), [batches, np.full(64, 8)], trajectory=True)
-    exact = risk.variance[0, -1] / risk.variance[1, -1]
-    assert found["against_constant"] == pytest.approx(exact, rel=1e-12)
+    for name, values in (
+        ("total", risk.total),
+        ("excess", risk.excess),
+        ("noise", risk.variance),
+    ):
+        exact = values[0, -1] / values[1, -1]
+        assert found["against_constant"][name] == pytest.approx(exact, rel=1e-12)
+    assert found["against_constant"]["standard_error"] is None
     np.testing.assert_allclose(found["path"]["noise"], risk.variance[0], rtol=1e-12)
 
 
-def test_no_drawing_passes_the_oracle_under_the_same_limits(client):
+def test_no_drawing_passes_the_greedy_schedule_under_the_same_limits(client):
     root = _view(client)["root"]
     for limits in ({}, {"min_batch": 6, "multiple_of": 3}, {"max_batch": 10}, {"min_batch": 8}):
         asked = {"setting": limits, "heights": root}
@@ -498,9 +504,11 @@ def test_a_view_of_reshuffling_is_simulated_and_has_standard_errors(client):
             assert scored["risk"]["standard_error"][part] == pytest.approx(error, rel=1e-12)
         rho = bl.effective_fluctuation(bl.influence(problem, rates), scored["batches"], 64)
         assert scored["effective"] == pytest.approx(rho, rel=1e-12)
-    ratio = risk.ratio("fluctuation", 0, 2)
-    shown = (by["oracle"]["against_constant"], by["oracle"]["against_constant_error"])
-    assert shown == pytest.approx(ratio, rel=1e-12)
+    against = by["greedy"]["against_constant"]
+    for name, term in (("total", "total"), ("excess", "excess"), ("noise", "fluctuation")):
+        shown = (against[name], against["standard_error"][name])
+        assert shown == pytest.approx(risk.ratio(term, 0, 2), rel=1e-12)
+    assert by["constant"]["against_constant"]["standard_error"] is None
     assert _view(client)["schedules"][0]["risk"]["standard_error"] is None
 
 
@@ -628,9 +636,9 @@ def test_a_view_names_the_schedule_whose_noise_grows_and_a_score_that_misleads(c
     assert _view(client)["notes"] == []
     assert _view(client, procedure="multi-pass")["notes"] == []
     grows, misled = _view(client, peak=2.0)["notes"]
-    assert "of the steps: rate 2 at step 6 of the oracle one is above 1.98549" in grows
+    assert "of the steps: rate 2 at step 6 of schedule greedy is above 1.98549" in grows
     rates = bl.wsd(64, 2.0)
-    oracle = bl.allocate(bl.influence(PAPER, rates), 512)
-    noise = bl.one_pass_risk(PAPER, rates, [oracle, np.full(64, 8)]).variance
+    greedy = bl.allocate(bl.influence(PAPER, rates), 512)
+    noise = bl.one_pass_risk(PAPER, rates, [greedy, np.full(64, 8)]).variance
     assert f"by its risk {noise[0] / noise[1]:.3g}" in misled
     assert noise[0] > noise[1]

@@ -115,23 +115,34 @@ def _number(text):
     return float(text.removesuffix(" %"))
 
 
+def _numbers(cells):
+    """The numbers of a row of the summary; a cell may have a change below its value."""
+    return [_number(line) for cell in cells for line in cell.split("\n")]
+
+
 def test_the_numbers_on_the_page_are_those_of_the_package(page, address):
     _open(page, address)
     problem, rates = bl.Problem.paper(), bl.wsd(64, 0.05)
     kappa = bl.influence(problem, rates)
     plan = bl.plan(rates, 512, spectrum=problem, stages=4)
-    oracle = bl.allocate(kappa, 512)
+    greedy = bl.allocate(kappa, 512)
     found = _summary(page)
-    assert list(found) == ["oracle", "planned", "constant"]
-    for name, batches in zip(found, (oracle, plan.batches, np.full(64, 8.0)), strict=True):
+    assert list(found) == ["greedy", "planned", "constant"]
+    header = page.locator("#summary thead th").all_inner_texts()
+    assert header == ["schedule", "risk", "excess", "variance", "B_eff", "score", "samples"]
+    constant = bl.one_pass_risk(problem, rates, np.full(64, 8.0))
+    for name, batches in zip(found, (greedy, plan.batches, np.full(64, 8.0)), strict=True):
         risk = bl.one_pass_risk(problem, rates, batches)
         effective = bl.effective_batch(kappa, batches)
-        score = 100 * effective / bl.effective_batch(kappa, oracle)
-        reducible = risk.approximation + risk.excess
-        constant = bl.one_pass_risk(problem, rates, np.full(64, 8.0)).variance
-        noise = (risk.variance, risk.variance / constant)
-        expected = (batches.sum(), effective, score, *noise, reducible, risk.total)
-        np.testing.assert_allclose([_number(text) for text in found[name]], expected, rtol=8e-4)
+        score = 100 * effective / bl.effective_batch(kappa, greedy)
+        expected = []
+        for part in ("total", "excess", "variance"):
+            value, other = getattr(risk, part), getattr(constant, part)
+            expected += [value] if name == "constant" else [value, 100 * (value / other - 1)]
+        expected += [effective, score, batches.sum()]
+        shown = _numbers(found[name])
+        np.testing.assert_allclose(shown, expected, rtol=5e-3)
+        assert shown[0] == pytest.approx(risk.total, rel=1e-4)
         bars = {part: getattr(risk, part) for part in ("approximation", "bias", "variance")}
         for part, value in bars.items():
             title = page.locator(f"#risk-bars title:text('{name}, {part}:')").first
@@ -148,10 +159,9 @@ def test_the_numbers_of_data_reuse_are_those_of_the_package(page, address):
     problem, rates, batches = bl.Problem.paper(), bl.wsd(128, 0.05), np.full(128, 8.0)
     risk = bl.multi_pass_risk(problem, rates, batches, samples=100)
     rho = bl.effective_fluctuation(bl.influence(problem, rates), batches, 100)
-    found = [_number(text) for text in _summary(page)["constant"]]
-    reducible = risk.approximation + risk.excess
-    expected = (1024, rho, risk.fluctuation, 1.0, reducible, risk.total)
-    np.testing.assert_allclose(found[:2] + found[3:], expected, rtol=1e-4)
+    found = _numbers(_summary(page)["constant"])
+    expected = (risk.total, risk.excess, risk.fluctuation, rho, 1024)
+    np.testing.assert_allclose(found[:-2] + found[-1:], expected, rtol=1e-4)
 
 
 def _pointed(page, chart, share):
@@ -169,8 +179,9 @@ def test_the_curves_are_those_of_the_package(page, address):
     _open(page, address)
     problem, rates = bl.Problem.paper(), bl.wsd(64, 0.05)
     kappa = bl.influence(problem, rates)
-    oracle = bl.allocate(kappa, 512)
-    path = bl.one_pass_risk(problem, rates, oracle, trajectory=True)
+    greedy = bl.allocate(kappa, 512)
+    path = bl.one_pass_risk(problem, rates, greedy, trajectory=True)
+    page.select_option("#along-part", "noise")
     for share in (0.2, 0.5, 0.9):
         page.locator("#influence-chart").scroll_into_view_if_needed()
         found = _pointed(page, "influence-chart", share)
@@ -179,10 +190,10 @@ def test_the_curves_are_those_of_the_package(page, address):
         shown = [found[name] for name in ("learning rate", "influence κ", "√κ")]
         np.testing.assert_allclose(shown, expected, rtol=5e-3)
         found = _pointed(page, "batches-chart", share)
-        assert found["oracle"] == oracle[int(found["update"]) - 1]
+        assert found["greedy"] == greedy[int(found["update"]) - 1]
         page.locator("#along-chart").scroll_into_view_if_needed()
         found = _pointed(page, "along-chart", share)
-        assert found["oracle"] == pytest.approx(path.variance[int(found["update"])], rel=5e-3)
+        assert found["greedy"] == pytest.approx(path.variance[int(found["update"])], rel=5e-3)
 
 
 # A value for every field of a setting, with the address at which the field is shown.
@@ -256,11 +267,13 @@ def _change_and_compare(page, name, value, others):
     asked = {each: _read(text) for each, text in (others | {name: value}).items()}
     expected = view(page_setting()(**asked))
     for row, texts in zip(expected.schedules, _summary(page).values(), strict=True):
-        shown = [_number(text) for text in texts]
-        noise = getattr(row.risk, expected.noise)
-        numbers = (row.samples, row.effective, 100 * row.score, noise, row.against_constant)
-        rest = (row.risk.reducible, row.risk.total)
-        np.testing.assert_allclose(shown, (*numbers, *rest), rtol=6e-3)
+        against, noise = row.against_constant, getattr(row.risk, expected.noise)
+        whole = ((row.risk.total, against.total), (row.risk.excess, against.excess))
+        numbers = []
+        for value, ratio in (*whole, (noise, against.noise)):
+            numbers += [value] if row.name == "constant" else [value, 100 * (ratio - 1)]
+        rest = (row.effective, 100 * row.score, row.samples)
+        np.testing.assert_allclose(_numbers(texts), (*numbers, *rest), rtol=6e-3, atol=1e-9)
 
 
 def test_fields_without_use_are_hidden_and_not_asked_for(page, address):
@@ -283,14 +296,21 @@ def test_a_simulated_risk_shows_its_errors_and_says_what_is_left_out(page, addre
     expected = view(page_setting()(**asked))
     summary = _summary(page)
     for row in expected.schedules:
-        value, error = summary[row.name][3].split("\n± ")
+        value, error, *change = summary[row.name][2].split("\n")
         assert float(value) == pytest.approx(row.risk.fluctuation, rel=6e-3)
-        assert float(error) == pytest.approx(row.risk.standard_error["fluctuation"], rel=0.05)
-        assert "±" in summary[row.name][6]
+        shown = float(error.removeprefix("± "))
+        assert shown == pytest.approx(row.risk.standard_error["fluctuation"], rel=0.05)
+        assert len(change) == (0 if row.name == "constant" else 2)
+        if change:
+            against = row.against_constant
+            assert _number(change[0]) == pytest.approx(100 * (against.noise - 1), rel=0.06)
+            spread = 100 * against.standard_error["noise"]
+            assert float(change[1].removeprefix("± ")) == pytest.approx(spread, rel=0.05)
+        assert "±" in summary[row.name][0]
+        assert "±" in summary[row.name][1]
         title = page.locator(f"#risk-bars title:text('{row.name}, cross:')").first
         assert "±" in title.text_content()
-    assert "±" in summary["drawn"][3]
-    assert "±" in summary["drawn"][4]
+    assert [cell.count("±") for cell in summary["drawn"][:3]] == [2, 2, 2]
     for name in ("along", "collapse"):
         expect(page.locator(f"#{name}-reason")).to_contain_text("Left out: ")
         assert page.locator(f"#{name}-chart").is_hidden()
@@ -313,7 +333,7 @@ def test_sliders_move_their_boxes_and_the_view(page, address):
 
 
 def test_a_link_shows_the_same_view(page, address):
-    fragment = "#steps=256&peak=0.08&budget=4096&stages=3&along-part=total&draw=1 2 5 3"
+    fragment = "#steps=256&peak=0.08&budget=4096&stages=3&along-part=noise&draw=1 2 5 3"
     _open(page, address, fragment)
     expect(page.locator("#summary tbody tr")).to_have_count(4)
     first = page.locator("#results").inner_text()
@@ -322,7 +342,7 @@ def test_a_link_shows_the_same_view(page, address):
     expect(page.locator("#summary tbody tr")).to_have_count(4)
     assert page.locator("#results").inner_text() == first
     assert page.locator("#set-steps").input_value() == "256"
-    assert page.locator("#along-part").input_value() == "total"
+    assert page.locator("#along-part").input_value() == "noise"
 
 
 def _heights(page):
@@ -350,8 +370,8 @@ def test_a_schedule_drawn_with_the_mouse_is_scored_as_by_effective_batch(page, a
     ours = bl.effective_batch(kappa, batches)
     score = 100 * ours / bl.effective_batch(kappa, bl.allocate(kappa, 512))
     drawn = _summary(page)["drawn"]
-    assert _number(drawn[1]) == pytest.approx(ours, rel=1e-4)
-    assert _number(drawn[2]) == pytest.approx(score, abs=0.006)
+    assert _number(drawn[3]) == pytest.approx(ours, rel=1e-4)
+    assert _number(drawn[4]) == pytest.approx(score, abs=0.006)
     page.click("#clear-drawing")
     expect(page.locator("#summary tbody tr")).to_have_count(3)
     assert "draw" not in page.url
@@ -516,11 +536,11 @@ def test_a_stale_reply_never_overwrites_a_newer_one(page, address):
     page.fill("#set-budget", "1000")
     _until(page, lambda: held)
     _after(page, lambda: page.fill("#set-budget", "2000"))
-    shown = _summary(page)["constant"][0]
+    shown = _summary(page)["constant"][-1]
     with contextlib.suppress(Error):  # the page may have aborted the request, which is fine
         held[0].continue_()
     page.wait_for_timeout(500)
-    assert shown == _summary(page)["constant"][0] == "2000"
+    assert shown == _summary(page)["constant"][-1] == "2000"
 
 
 def test_a_stale_collapse_and_a_stale_score_are_left_out(page, address):
@@ -542,7 +562,7 @@ def test_a_stale_collapse_and_a_stale_score_are_left_out(page, address):
     _settled(page)
     page.locator("#along-chart").scroll_into_view_if_needed()
     drawn, run = _summary(page)["drawn"], _pointed(page, "along-chart", 0.9)
-    assert drawn[0] == "2000"
+    assert drawn[-1] == "2000"
     for route in held:
         with contextlib.suppress(Error):
             route.continue_()
@@ -627,13 +647,13 @@ def test_where_the_score_misleads_the_page_says_so(page, address):
     assert not page.locator("#notes").is_visible()
     _after(page, lambda: page.fill("#set-peak", "2"))
     expect(page.locator("#notes")).to_contain_text("The second moment grows at about")
-    expect(page.locator("#notes")).to_contain_text("The score is off here: by it the oracle")
+    expect(page.locator("#notes")).to_contain_text("The score is off here: by it the greedy")
 
 
 def test_links_that_are_wrong_in_part_still_show_a_view(page, address):
     _open(page, address, "#along-part=foo&procedure=multi-pass&momentum=0.5&nothing=1&draw=x&m=y")
     assert len(_summary(page)) == 3
-    assert page.locator("#along-part").input_value() == "noise"
+    assert page.locator("#along-part").input_value() == "total"
     assert not page.locator("#error").is_visible()
 
 
@@ -679,7 +699,7 @@ def test_an_uploaded_spectrum(page, address, tmp_path):
     _after(page, lambda: page.set_input_files("#set-spectrum", str(file)))
     problem = bl.Problem.from_spectrum([1.0, 0.5, 0.25], [1.0, 2.0, 3.0], 1.0)
     risk = bl.one_pass_risk(problem, bl.wsd(64, 0.05), np.full(64, 8.0))
-    assert _number(_summary(page)["constant"][6]) == pytest.approx(risk.total, rel=5e-5)
+    assert _number(_summary(page)["constant"][0]) == pytest.approx(risk.total, rel=5e-5)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -720,7 +740,7 @@ def test_text_and_buttons_have_contrast(page, address, scheme):
     page.emulate_media(color_scheme=scheme)
     _open(page, address)
     names = (
-        "ground panel text quiet accent accent-text bad oracle planned constant drawn approximation"
+        "ground panel text quiet accent accent-text bad greedy planned constant drawn approximation"
     )
     colours = page.evaluate(
         "names => names.map(n => getComputedStyle(document.documentElement)"
@@ -732,7 +752,7 @@ def test_text_and_buttons_have_contrast(page, address, scheme):
         assert _contrast(shade[text], shade["ground"]) >= 4.5
         assert _contrast(shade[text], shade["panel"]) >= 4.5
     assert _contrast(shade["accent-text"], shade["accent"]) >= 4.5
-    for line in ("oracle", "planned", "constant", "drawn", "approximation"):
+    for line in ("greedy", "planned", "constant", "drawn", "approximation"):
         assert _contrast(shade[line], shade["panel"]) >= 3.0
 
 

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw._base.uncertain import with_error
 from batchlaw.faces.cli import main
 from refused import refused_command
 
@@ -32,6 +33,65 @@ def test_the_table_shows_the_same_figures(capsys):
     assert "0.0038196936" in out
     assert "0.0055343207" in out
     assert "one-pass SGD, 64 steps, peak rate 0.05; exact" in out
+
+
+def test_the_whole_risk_stands_before_its_parts_and_the_summary_last(capsys):
+    (row, *_) = _json(capsys)["schedules"]
+    first = ["schedule", "total", "excess", "irreducible", "approximation", "bias", "variance"]
+    assert list(row)[:7] == first
+    assert list(row)[-1] == "b_eff"
+    assert row["total"] == pytest.approx(
+        row["irreducible"] + row["approximation"] + row["excess"], rel=1e-15
+    )
+
+
+def test_the_change_against_constant_is_given_for_the_whole_then_the_excess_then_the_noise(
+    paper, capsys
+):
+    """At the paper's setting the oracle moves the whole risk by 0.07 %."""
+    rates = bl.wsd(64, 0.05)
+    families = bl.schedule_families(bl.influence(paper, rates), 512)
+    risk = bl.one_pass_risk(paper, rates, families)
+    (changes,) = _json(capsys)["percent_against_constant"]
+    assert list(changes) == ["schedule", "total", "excess", "variance"]
+    for term in ("total", "excess", "variance"):
+        values = getattr(risk, term)
+        assert changes[term] == pytest.approx(100 * (values[0] / values[1] - 1), rel=1e-9)
+    assert changes["total"] == pytest.approx(-0.0698, abs=5e-5)
+    assert main(["risk"]) == 0
+    out = capsys.readouterr().out
+    assert "oracle               -0.0698  -0.150     -31.0" in out
+
+
+def test_without_a_constant_schedule_there_is_nothing_to_compare_with(capsys):
+    assert _json(capsys, "--batches", "oracle,greedy")["percent_against_constant"] == []
+    assert _json(capsys, "--batches", "constant")["percent_against_constant"] == []
+    assert main(["risk", "--batches", "oracle,greedy"]) == 0
+    assert "against constant" not in capsys.readouterr().out
+
+
+def test_noise_that_the_constant_schedule_does_not_have_is_not_divided_by(capsys):
+    options = ["--procedure", "multi-pass", "--samples", "8", "--budget", "512"]
+    (changes,) = _json(capsys, *options, "--batches", "greedy,constant")["percent_against_constant"]
+    assert list(changes) == ["schedule", "total", "excess"]
+
+
+def test_simulated_changes_have_their_errors(paper, capsys):
+    options = ["--solver", "simulated", "--repetitions", "20"]
+    document = _json(capsys, *options)
+    (changes,) = document["percent_against_constant"]
+    rates = bl.wsd(64, 0.05)
+    families = bl.schedule_families(bl.influence(paper, rates), 512)
+    two = {name: families[name] for name in ("oracle", "constant")}
+    risk = bl.simulate_one_pass(paper, rates, two, repetitions=20, seed=0)
+    for term in ("total", "excess", "variance"):
+        ratio, error = risk.ratio(term, "oracle", "constant")
+        assert changes[term] == pytest.approx(100 * (ratio - 1), rel=1e-9)
+        assert changes[f"{term}_se"] == pytest.approx(100 * error, rel=1e-9)
+    assert main(["risk", *options]) == 0
+    out = capsys.readouterr().out
+    assert with_error(changes["excess"], changes["excess_se"]) in out
+    assert with_error(float(risk.excess[0]), float(risk.standard_error("excess")[0])) in out
 
 
 def test_multi_pass_gives_the_mean_field_and_its_error(paper, capsys):

@@ -1,10 +1,12 @@
 import json
+import re
 
 import numpy as np
 import pytest
 
 import batchlaw as bl
 from batchlaw.faces.cli import main
+from batchlaw.plans import planner
 from batchlaw.plans.planner import PowerLaw
 from refused import refused, refused_command
 
@@ -23,18 +25,53 @@ def test_a_plan_spends_the_budget_in_stages_within_its_bounds(paper):
     constant = kappa.sum() / (made.samples / 64)
     assert made.prediction["noise_against_constant"] == pytest.approx(objective / constant)
     oracle = np.sqrt(kappa).sum() ** 2 / 2048
-    assert made.prediction["noise_against_oracle"] == pytest.approx(objective / oracle)
+    assert made.prediction["noise_against_square_root"] == pytest.approx(objective / oracle)
     assert made.prediction["no_such_schedule_is_below"] * (1 + 1e-9) >= 1.0
     assert made.prediction["no_such_schedule_is_below"] <= made.prediction[
-        "noise_against_oracle"
+        "noise_against_square_root"
     ] * (1 + 1e-9)
 
 
-def test_the_exact_variance_is_that_of_the_exact_solver(paper):
+def test_the_whole_risk_the_excess_and_the_variance_are_those_of_the_exact_solver(paper):
     made = bl.plan(RATES, 512, spectrum=paper)
     risk = bl.one_pass_risk(paper, RATES, [made.batches, np.full(64, 8)])
-    exact = made.prediction["exact_variance_against_constant"]
-    assert exact == pytest.approx(risk.ratio("variance", 0, 1)[0], rel=1e-12)
+    terms = ("total", "excess", "variance")
+    assert list(made.prediction)[:3] == [f"{term}_against_constant" for term in terms]
+    for term in terms:
+        exact = made.prediction[f"{term}_against_constant"]
+        assert exact == pytest.approx(risk.ratio(term, 0, 1)[0], rel=1e-12)
+
+
+def test_the_whole_risk_of_a_reused_dataset_is_the_mean_fields(paper, monkeypatch):
+    options = {"spectrum": paper, "procedure": "multi-pass", "dataset_size": 100}
+    made = bl.plan(RATES, 640, **options)
+    schedules = [made.batches, np.full(64, made.batches.mean())]
+    risk = bl.multi_pass_risk(paper, RATES, schedules, samples=100)
+    for term in ("total", "excess", "fluctuation"):
+        found = made.prediction[f"{term}_against_constant"]
+        assert found == pytest.approx(risk.ratio(term, 0, 1)[0], rel=1e-12)
+    monkeypatch.setattr(planner, "LONGEST_REUSE", 63)
+    short = bl.plan(RATES, 640, **options).prediction
+    assert short.items() <= made.prediction.items()
+    assert "excess_against_constant" not in short
+    assert bl.plan(RATES, 640, whole_risk=False, **options).prediction == short
+
+
+def test_the_excess_changes_by_the_noises_share_of_it(paper):
+    """Exactly so where the noise is exact: the share of the variance with the constant batch."""
+    made = bl.plan(RATES, 512, spectrum=paper)
+    constant = bl.one_pass_risk(paper, RATES, 8)
+    to_first_order = made.excess_change(constant.variance / constant.excess)
+    assert 1.0 + to_first_order == pytest.approx(
+        made.prediction["excess_against_constant"], abs=2e-5
+    )
+    assert made.excess_change(0.0) == 0.0
+    assert made.excess_change(1.0) == made.prediction["noise_against_constant"] - 1.0
+    with refused("noise_share"):
+        made.excess_change(1.5)
+    reshuffled = bl.plan(RATES, 512, spectrum=paper, procedure="reshuffled", dataset_size=100)
+    with refused("prediction"):
+        reshuffled.excess_change(0.1)
 
 
 def test_a_budget_in_tokens_is_whole_samples_of_them(paper):
@@ -70,7 +107,7 @@ def test_noise_along_the_run_moves_the_samples(paper):
     assert noisy[:20].sum() > plain[:20].sum()
     model = bl.plan(RATES, 512, spectrum=paper, stages=None, noise="model")
     # Nearer to the exact optimum of 0.6809 than influence alone, which gives 0.6818.
-    assert model.prediction["exact_variance_against_constant"] == pytest.approx(0.6810, abs=5e-5)
+    assert model.prediction["variance_against_constant"] == pytest.approx(0.6810, abs=5e-5)
     with refused("noise"):
         bl.plan(RATES, 512, noise="model")
 
@@ -87,8 +124,19 @@ def test_a_reshuffled_plan_quotes_no_gain(paper):
     assert independent.prediction["noise_against_constant"] == pytest.approx(rho[0] / rho[1])
     expected = "independent batches without replacement from a dataset of 100 samples"
     assert expected in independent.assumptions
-    # The exact variance is one pass's.
-    assert "exact_variance_against_constant" not in independent.prediction
+    # The variance is GD's here, and no batch changes it.
+    assert "variance_against_constant" not in independent.prediction
+
+
+def test_without_a_loss_the_command_says_so_and_gives_the_gain_by_share(capsys):
+    assert main(["plan", "--budget", "512"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "what it is worth in the loss is not known" in out
+    assert "whole risk" not in out
+    noise = bl.plan(RATES, 512).prediction["noise_against_constant"] - 1.0
+    shown = re.search(r"the excess changes by (\S+) %, (\S+) %, (\S+) %", out).groups()
+    for text, share in zip(shown, (1, 10, 50), strict=True):
+        assert float(text) == pytest.approx(share * noise, rel=5e-3)
 
 
 def test_a_plan_round_trips_through_its_json(paper):
@@ -120,10 +168,15 @@ def test_the_command_prints_a_table_and_writes_its_files(tmp_path, capsys):
     options = ["--problem", "paper", "--budget", "512", "--stages", "5"]
     assert main(["plan", *options, "--output-dir", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    for text in ("512 of 512 samples", "batch  ", "exact one-pass variance", "assumed: "):
+    for text in ("512 of 512 samples", "batch  ", "assumed: "):
         assert text in out
+    changes = re.findall(r"^  ([a-z]+)\b.*: ([-+][\d.]+) %$", out, re.MULTILINE)
+    assert [word for word, _ in changes] == ["whole", "excess", "exact", "noise"]
     made = bl.Plan.from_json((tmp_path / "plan.json").read_text())
     assert made.samples == 512
+    names = [f"{term}_against_constant" for term in ("total", "excess", "variance", "noise")]
+    for (_, shown), name in zip(changes, names, strict=True):
+        assert float(shown) == pytest.approx(100 * (made.prediction[name] - 1.0), rel=5e-3)
     assert len((tmp_path / "plan.csv").read_text().splitlines()) == 65
     assert (tmp_path / "plan.png").stat().st_size > 5000
     assert main(["check", str(tmp_path / "plan.json")]) == 0
@@ -197,7 +250,7 @@ def test_a_plan_with_momentum_follows_its_influence_and_its_exact_variance(paper
         kappa = bl.influence(paper, RATES / 10, **rule)
         np.testing.assert_array_equal(made.batches, bl.allocate(kappa, 512))
         risk = bl.one_pass_risk(paper, RATES / 10, [made.batches, np.full(64, 8)], **rule)
-        exact = made.prediction["exact_variance_against_constant"]
+        exact = made.prediction["variance_against_constant"]
         assert exact == pytest.approx(risk.ratio("variance", 0, 1)[0], rel=1e-12)
         assert "momentum 0.9" in made.assumptions[0]
 
@@ -208,7 +261,7 @@ def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
     assert made.batches.max() > 16
     kappa = bl.influence(paper, RATES)
     rho = bl.effective_fluctuation(kappa, made.batches, 16, replacement=True)
-    assert made.prediction["effective_fluctuation"] == rho
+    assert made.prediction["effective_fluctuation"] == pytest.approx(rho, rel=1e-12)
     assert "with replacement" in made.assumptions[-1]
 
 
@@ -239,7 +292,7 @@ def test_an_influence_becomes_a_plan(paper):
     of_problem = bl.plan(RATES, 512, spectrum=paper)
     of_influence = bl.plan(RATES, 512, influence=kappa)
     assert of_influence.stages == of_problem.stages
-    exact = {"exact_variance_against_constant"}
+    exact = {f"{term}_against_constant" for term in ("total", "excess", "variance")}
     assert of_problem.prediction.keys() - of_influence.prediction.keys() == exact
     for name, value in of_influence.prediction.items():
         assert value == of_problem.prediction[name]

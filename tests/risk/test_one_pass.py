@@ -111,6 +111,8 @@ def test_batches_may_be_one_number_or_a_dictionary(small):
     constant = bl.one_pass_risk(small, rates, 4)
     assert np.shape(by_name.variance) == (4,)
     assert by_name.variance[1] == constant.variance
+    assert by_name.schedules == tuple(families)
+    assert constant.schedules == ()
 
 
 def test_a_ratio_names_bad_terms_and_schedules(small):
@@ -119,10 +121,3 @@ def test_a_ratio_names_bad_terms_and_schedules(small):
         risk.ratio("varience", 0, 1)
     with refused("schedule"):
         risk.ratio("variance", 2, 0)
-
-
-def test_a_risk_shows_its_parts_and_errors(small):
-    exact = bl.one_pass_risk(small, bl.wsd(10, 0.2), 3)
-    assert repr(exact).startswith("Risk(one-pass SGD; exact: irreducible 1., approximation 0.3, ")
-    seen = bl.simulate_one_pass(small, bl.wsd(10, 0.2), 3, repetitions=10, seed=0)
-    assert repr(seen).count("±") == 3

@@ -102,7 +102,7 @@ def batches(
 ) -> NDArray[Any]:
     """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``.
 
-    A single number means a constant schedule; of a mapping only the values are used.
+    A single number means a constant schedule. ``schedule_names`` has the names of a mapping.
     """
     given: Any = list(values.values()) if isinstance(values, Mapping) else values
     try:
@@ -147,6 +147,11 @@ def _refuse_where(bad: NDArray[np.bool_], array: NDArray[Any], need: str) -> Non
 def is_single(values: Batches) -> bool:
     """Whether the caller passed a single schedule and so expects plain numbers back."""
     return not isinstance(values, Mapping) and np.ndim(values) <= 1
+
+
+def schedule_names(values: Batches) -> tuple[str, ...]:
+    """The names of schedules that were given by name; empty where they were not."""
+    return tuple(map(str, values)) if isinstance(values, Mapping) else ()
 
 
 def same_length(name: str, size: int, needed: int, of: str) -> None:

@@ -62,10 +62,11 @@ class Staged:
     lower_bound
         No schedule with at most K stages under the same constraints has a smaller objective,
         for any boundaries (the Lagrangian dual value, up to rounding).
-    oracle
-        (sum_t sqrt(kappa_t))^2 / budget, the optimum without any constraint.
+    square_root
+        (sum_t sqrt(kappa_t))^2 / budget, that of the square-root rule, the optimum without any
+        constraint.
     gap
-        objective / oracle - 1.
+        objective / square_root - 1.
     spent
         sum_t B_t.
     boundary_loss
@@ -78,7 +79,7 @@ class Staged:
     sizes: NDArray[np.int64] | FloatArray
     objective: float
     lower_bound: float
-    oracle: float
+    square_root: float
     gap: float
     spent: float
     boundary_loss: float
@@ -143,7 +144,7 @@ def _result(
     batches = np.repeat(values, lengths)
     objective = float((kappa / batches).sum())
     root = float(np.sqrt(kappa).sum())
-    oracle = root * (root / budget)
+    square_root = root * (root / budget)
     return Staged(
         batches=batches,
         ends=ends,
@@ -151,8 +152,8 @@ def _result(
         objective=objective,
         # Both may be equal, and rounding must not reverse their order.
         lower_bound=min(bound, objective),
-        oracle=oracle,
-        gap=objective / oracle - 1.0 if oracle > 0.0 else 0.0,
+        square_root=square_root,
+        gap=objective / square_root - 1.0 if square_root > 0.0 else 0.0,
         spent=(lengths * values).sum().item(),
         boundary_loss=loss,
     )

@@ -13,8 +13,8 @@ from batchlaw.design.constant_batch import (
     best_batch,
     by_law,
     exact,
-    excess_curve,
     largest_harmless_batch,
+    reducible_curve,
     saturation,
     saturation_batch,
 )
@@ -30,6 +30,7 @@ from batchlaw.design.run_length import (
     frontier,
     run_length_choices,
 )
+from batchlaw.design.schedule_worth import Worth, WorthMap, worth, worth_map
 from batchlaw.risk.procedure import Procedure
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
 
@@ -49,20 +50,24 @@ __all__ = [
     "Reshuffled",
     "RunChoice",
     "Saturation",
+    "Worth",
+    "WorthMap",
     "best_batch",
     "best_run_length",
     "best_run_length_and_rate",
     "by_law",
     "compare",
     "exact",
-    "excess_curve",
     "frontier",
     "largest_harmless_batch",
     "model_noise",
     "noise_scales",
     "plan_weights",
+    "reducible_curve",
     "risk_quantiles",
     "run_length_choices",
     "saturation",
     "saturation_batch",
+    "worth",
+    "worth_map",
 ]

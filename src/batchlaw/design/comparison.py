@@ -1,4 +1,4 @@
-"""Schedules used in practice against the oracle, at an equal budget."""
+"""Schedules used in practice against the best by influence, at an equal budget."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ def noise_scales(problem: Problem, rates: ArrayLike) -> FloatArray:
 def compare(
     problem: Problem, rates: ArrayLike, budget: int, *, max_batch: int | None = None
 ) -> list[Compared]:
-    """Exact one-pass risk at an equal budget and number of updates, the oracle first.
+    """Exact one-pass risk at an equal budget and number of updates, the best by influence first.
 
-    ``oracle`` (optimal integers for the influence), ``constant``, ``linear ramp``
+    ``greedy`` (optimal integers for the influence), ``constant``, ``linear ramp``
     (B_t ~ t), ``batch doubling`` (four stages; the rate is halved and the batch doubled at
     each), ``late-large`` (batches eight times as large in the last quarter) and ``noise
     scale`` (B_t ~ gradient noise scale of the mean iterate).
@@ -95,7 +95,7 @@ def compare(
         "noise scale": (gamma, np.where(finite, noise, noise[finite].max(initial=1.0))),
     }
     kappa = influence(problem, gamma)
-    rows = [_scored("oracle", problem, gamma, allocate(kappa, budget, max_batch=max_batch))]
+    rows = [_scored("greedy", problem, gamma, allocate(kappa, budget, max_batch=max_batch))]
     for name, (schedule_rates, weights) in shapes.items():
         batches = allocate(weights**2, budget, max_batch=max_batch)
         rows.append(_scored(name, problem, schedule_rates, batches))

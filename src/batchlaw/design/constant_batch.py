@@ -2,7 +2,8 @@
 
 The static case of the one-pass theorem, B_t = B and T = N/B. Each function takes a model,
 (updates, batch) -> ``Parts``: ``by_law`` is the theorem's display, ``exact`` the exact risk.
-Excess means E R_M - sigma^2, the approximation included, as in the theorem.
+What is minimised is the reducible risk E R_M - sigma^2, the theorem's left side: the excess and
+the approximation together.
 """
 
 from __future__ import annotations
@@ -24,30 +25,31 @@ from batchlaw.schedule.rates import wsd
 
 SMALLEST_SHARE = 1e-9
 LARGEST_BATCH = 1e9
-# A search over horizons stops at this ratio of its ends: the excess is flat at its minimum.
+# A search over horizons stops at this ratio of its ends: the reducible risk is flat at its minimum.
 BRACKET_RATIO = 1.002
 
 
 @dataclass(frozen=True)
 class Parts:
-    """The excess of a run with equal batches."""
+    """The reducible risk of a run with equal batches."""
 
     approximation: float
     bias: float
     variance: float
 
     @property
-    def excess(self) -> float:
+    def reducible(self) -> float:
+        """Their sum, E R_M - sigma^2."""
         return self.approximation + self.bias + self.variance
 
 
-# (updates, batch size) -> parts of the excess
+# (updates, batch size) -> parts of the reducible risk
 Model = Callable[[int, float], Parts]
 
 
 @dataclass(frozen=True)
 class BatchChoice:
-    """A horizon T with its batch size N/T, not rounded, and the parts of its excess."""
+    """A horizon T with its batch size N/T, not rounded, and the parts of its risk."""
 
     steps: int
     batch: float
@@ -56,11 +58,11 @@ class BatchChoice:
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """The excess against the batch size at a fixed N, and its minimum."""
+    """The reducible risk against the batch size at a fixed N, and its minimum."""
 
     samples: int
     batches: FloatArray
-    excess: FloatArray
+    reducible: FloatArray
     best: BatchChoice
 
 
@@ -151,7 +153,7 @@ def horizon_exponent(a: float, b: float) -> float:
 
 
 def best_batch(model: Model, samples: int, *, points: int = 25) -> BatchChoice:
-    """The horizon T, and so the batch N/T, with the smallest excess for N samples.
+    """The horizon T, and so the batch N/T, with the smallest reducible risk for N samples.
 
     The best horizon on a grid, then golden section to 0.2 per cent in T.
 
@@ -165,16 +167,16 @@ def best_batch(model: Model, samples: int, *, points: int = 25) -> BatchChoice:
         Horizons on the grid, from 10 to N.
     """
     N = checks.count("samples", samples, minimum=MIN_STEPS)
-    excess = _excess_at(model, N)
+    reducible = _reducible_at(model, N)
     grid = _horizons(N, points)
-    best = int(np.argmin([excess(int(steps)) for steps in grid]))
+    best = int(np.argmin([reducible(int(steps)) for steps in grid]))
     low, high = int(grid[max(best - 1, 0)]), int(grid[min(best + 1, grid.size - 1)])
-    steps = min(int(grid[best]), _golden_section(excess, low, high), key=excess)
+    steps = min(int(grid[best]), _golden_section(reducible, low, high), key=reducible)
     return BatchChoice(steps, N / steps, model(steps, N / steps))
 
 
-def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
-    """The excess against the batch size N/T, largest batch first, and its minimum.
+def reducible_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
+    """The reducible risk against the batch size N/T, largest batch first, and its minimum.
 
     Parameters
     ----------
@@ -186,18 +188,18 @@ def excess_curve(model: Model, samples: int, *, points: int = 25) -> Curve:
         Horizons T on the grid, from 10 to N.
     """
     N = checks.count("samples", samples, minimum=MIN_STEPS)
-    excess = _excess_at(model, N)
+    reducible = _reducible_at(model, N)
     grid = _horizons(N, points)
-    values = np.array([excess(int(steps)) for steps in grid])
+    values = np.array([reducible(int(steps)) for steps in grid])
     return Curve(N, N / grid, values, best_batch(model, N, points=points))
 
 
 def largest_harmless_batch(
     model: Model, samples: int, *, share: float = 0.1, best: BatchChoice | None = None
 ) -> BatchChoice:
-    """The largest batch, and so the shortest run, whose excess is within ``share`` of the best.
+    """The largest batch, and so the shortest run, within ``share`` of the best.
 
-    Below the best horizon the excess falls with T, so bisection finds it.
+    Below the best horizon the reducible risk falls with T, so bisection finds it.
 
     Parameters
     ----------
@@ -206,19 +208,19 @@ def largest_harmless_batch(
     samples
         Samples N that every run spends.
     share
-        Relative increase of the excess that is accepted.
+        Relative increase of the reducible risk that is accepted.
     best
         Result of ``best_batch``, computed if not given.
     """
     N = checks.count("samples", samples, minimum=MIN_STEPS)
     share = checks.real("share", share, above=0.0)
     best = best_batch(model, N) if best is None else best
-    excess, allowed = _excess_at(model, N), (1.0 + share) * best.parts.excess
+    reducible, allowed = _reducible_at(model, N), (1.0 + share) * best.parts.reducible
     low, high = MIN_STEPS - 1, best.steps
     # By hand, because T is a whole number; SciPy's bisection is for real numbers.
     while high - low > 1 and high > low * BRACKET_RATIO:
         middle = max(math.isqrt(low * high), low + 1)
-        low, high = (low, middle) if excess(middle) <= allowed else (middle, high)
+        low, high = (low, middle) if reducible(middle) <= allowed else (middle, high)
     return BatchChoice(high, N / high, model(high, N / high))
 
 
@@ -304,18 +306,18 @@ def _horizons(samples: int, points: int) -> IntArray:
     return np.unique(np.geomspace(MIN_STEPS, samples, points).round().astype(np.int64))
 
 
-def _excess_at(model: Model, samples: int) -> Callable[[int], float]:
+def _reducible_at(model: Model, samples: int) -> Callable[[int], float]:
     cache: dict[int, float] = {}
 
-    def excess(steps: int) -> float:
+    def reducible(steps: int) -> float:
         if steps not in cache:
-            cache[steps] = model(steps, samples / steps).excess
+            cache[steps] = model(steps, samples / steps).reducible
         return cache[steps]
 
-    return excess
+    return reducible
 
 
-def _golden_section(excess: Callable[[int], float], low: int, high: int) -> int:
+def _golden_section(reducible: Callable[[int], float], low: int, high: int) -> int:
     """Golden section over whole numbers, in their logarithm.
 
     Not ``scipy.optimize.minimize_scalar``, which is for real numbers: it would evaluate the
@@ -325,5 +327,5 @@ def _golden_section(excess: Callable[[int], float], low: int, high: int) -> int:
     while high - low > 2 and high > low * BRACKET_RATIO:
         left = round(low**ratio * high ** (1.0 - ratio))
         right = max(round(low ** (1.0 - ratio) * high**ratio), left + 1)
-        low, high = (low, right) if excess(left) <= excess(right) else (left, high)
-    return min(range(low, high + 1), key=excess) if high - low <= 2 else low
+        low, high = (low, right) if reducible(left) <= reducible(right) else (left, high)
+    return min(range(low, high + 1), key=reducible) if high - low <= 2 else low

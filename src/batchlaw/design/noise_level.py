@@ -40,7 +40,7 @@ def model_noise(
 def plan_weights(influence: ArrayLike, noise: ArrayLike) -> FloatArray:
     """kappa_t times the noise level of step t: ``allocate`` then follows sqrt(kappa_t noise_t).
 
-    The paper's oracle takes the noise as constant; along a run it falls with the training
+    The oracle takes the noise as constant; along a run it falls with the training
     residual. Only ratios between steps matter, so any quantity proportional to the loss will do.
 
     Parameters

@@ -61,7 +61,7 @@ class CostModel:
 
 @dataclass(frozen=True, eq=False)
 class RunChoice:
-    """One horizon and peak rate with its oracle schedule, exact risk and cost."""
+    """One horizon and peak rate with the best whole batches by influence, exact risk and cost."""
 
     steps: int
     peak: float
@@ -86,7 +86,7 @@ def evaluate(
     cost: CostModel | None = None,
     max_batch: int | None = None,
 ) -> RunChoice | None:
-    """Exact one-pass risk of the oracle schedule at a horizon; None where it diverges."""
+    """Exact one-pass risk of the best whole batches at a horizon; None where it diverges."""
     rates = shape(steps, peak)
     try:
         kappa = influence(problem, rates)
@@ -100,7 +100,7 @@ def evaluate(
 def best_run_length(
     problem: Problem, samples: int, peak: float, *, shape: Shape = wsd, points: int = 40
 ) -> RunChoice:
-    """The best number of updates for N = ``samples``, each with its oracle schedule.
+    """The best number of updates for N = ``samples``, each with its best whole batches.
 
     Fewer updates have less noise and more bias (the horizon-noise trade-off of theorem 1).
     Searched on a grid of horizons, then among whole numbers around the best of them.
@@ -148,7 +148,7 @@ def best_run_length(
 def best_run_length_and_rate(
     problem: Problem, samples: int, *, shape: Shape = wsd, points: int = 20
 ) -> RunChoice:
-    """The best pair (T, gamma) for N = ``samples``, each with its oracle schedule.
+    """The best pair (T, gamma) for N = ``samples``, each with its best whole batches.
 
     Parameters
     ----------

@@ -106,9 +106,10 @@ def batch_words() -> tuple[Word, ...]:
         Word(
             "batches",
             TEXT,
-            f"Any of {', '.join(FAMILIES)} (with the paper's rounding), greedy (optimal integers), "
-            "continuous (optimal real numbers), or CSV files with a column batch, one row per "
-            "step; separated by commas.",
+            f"Any of {', '.join(FAMILIES)} (with the paper's rounding; oracle follows the square "
+            "root of the exact influence), greedy (the best whole batches by influence), "
+            "continuous (the best real ones), or CSV files with a column batch, one row per step; "
+            "separated by commas.",
             BATCHES,
         ),
         Word(

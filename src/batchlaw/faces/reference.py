@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from batchlaw._base.words import KINDS, Word
+from batchlaw.design.glossary import GLOSSARY
 from batchlaw.design.vocabulary import SECTIONS
 from batchlaw.plans.trainers.registry import table_rows as trainer_rows
 from batchlaw.risk.procedure import PROCEDURES
@@ -84,6 +85,11 @@ def words_table() -> str:
     return _table(("section", "key", "takes", "what it means"), rows)
 
 
+def glossary_table() -> str:
+    """The words in results."""
+    return _table(("word", "what it means"), GLOSSARY.items())
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "rates": rates_table,
     "rate_parameters": rate_parameters_table,
@@ -91,6 +97,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rules": rules_table,
     "trainers": trainers_table,
     "words": words_table,
+    "glossary": glossary_table,
 }
 
 

@@ -27,7 +27,7 @@ class Regret:
         Samples per pilot.
     efficiency : (R,) array
         The smallest sum_t kappa_t/B_t over that of the pilot's schedule, one entry per pilot;
-        1 for the oracle.
+        1 for the square-root rule of the true spectrum.
     """
 
     samples: int

@@ -43,7 +43,7 @@ class RobustInfluence:
 
 
 def robust_influence(candidates: ArrayLike, rounds: int = 20_000) -> RobustInfluence:
-    r"""Minimise over schedules the worst ratio to the oracle, over candidate influences.
+    r"""Minimise over schedules the worst ratio to the square-root rule, over candidate influences.
 
     With F_k(B) = sum_t kappa_kt / B_t and F_k* = (sum_t sqrt(kappa_kt))^2 at a unit budget,
     min_B max_k F_k(B)/F_k* is convex in B. For weights w on the candidates the inner minimum

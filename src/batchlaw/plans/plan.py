@@ -18,6 +18,8 @@ from batchlaw.batches.limits import Limits
 from batchlaw.plans.plan_json import read_plan, write_plan
 
 UNITS = ("samples", "tokens")
+# The prediction of the noise that is left, relative to a constant batch's.
+NOISE = "noise_against_constant"
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,8 @@ class Plan:
     limits
         Bounds that the stages obey.
     prediction
-        Numbers by name, such as the noise against the constant schedule and against the oracle.
+        Numbers by name: the whole risk, the excess and the noise over those of a constant batch
+        of the same sum, as far as they are known, and the noise over the square-root rule's.
     assumptions
         What the prediction assumes, in sentences.
     inputs
@@ -151,6 +154,23 @@ class Plan:
             left -= (end - begin) * size
             begin = end
         return self.steps + 1, 0
+
+    def excess_change(self, noise_share: float) -> float:
+        """Relative change of the excess from a constant batch to this plan, for a share of noise.
+
+        A plan made without the loss knows how much of the batch noise it removes, and not how
+        much of the loss that noise is.
+
+        Parameters
+        ----------
+        noise_share
+            What batch noise is, with the constant batch, of the excess: the loss above the
+            lowest that this model can reach.
+        """
+        share = checks.real("noise_share", noise_share, at_least=0.0, at_most=1.0)
+        if NOISE not in self.prediction:
+            raise InputError("prediction", f"must have {NOISE}, which this plan does not quote")
+        return share * (self.prediction[NOISE] - 1.0)
 
     def stage_table(self) -> list[dict[str, int]]:
         """One row per stage: its first and last step, batch, and the samples before it."""

@@ -23,13 +23,14 @@ from batchlaw.influences.worst_case import power_law_candidates, robust_influenc
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import USUAL_STEP, PowerLaw, Spectrum, check_spectrum
 from batchlaw.plans.plan import UNITS, Plan, samples_of_budget, stages_of
-from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.risk.procedure import PROCEDURES, Procedure, procedure_by_words
+from batchlaw.risk.procedure import PROCEDURES, Procedure, Setup, procedure_by_words
 from batchlaw.risk.procedures import OnePass
 from batchlaw.schedule.update_rule import PLAIN, UpdateRule, rule_of
 
 # Stages that a plan may have where nothing is said.
 STAGES = 8
+# Updates of a reused dataset up to which the mean field predicts the whole risk of a plan.
+LONGEST_REUSE = 2048
 
 
 def plannable() -> dict[str, type[Procedure]]:
@@ -55,6 +56,7 @@ def plan(
     procedure: str = OnePass.name,
     dataset_size: int | None = None,
     replacement: bool = False,
+    whole_risk: bool = True,
     inputs: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Plan:
@@ -101,6 +103,9 @@ def plan(
         Samples of the dataset.
     replacement
         Whether multi-pass draws batches with replacement.
+    whole_risk
+        Whether to predict the whole risk and the excess of a known problem; with data reuse that
+        takes the time of the mean field.
     inputs
         Recorded in the plan: how rates and spectrum were given.
     seed
@@ -120,14 +125,17 @@ def plan(
         source = _from_spectrum(spectrum, gamma, update)
     level, noise_assumptions = _noise(noise, spectrum, gamma, rule)
     kappa, candidates = source.influence * level, source.candidates * level
-    batches, prediction = _batches(kappa, samples, limits)
+    batches, to_first_order = _batches(kappa, samples, limits)
     assumptions = [*source.assumptions, *noise_assumptions]
+    prediction: dict[str, float] = {}
+    own_noise = noise is None or isinstance(noise, str)
+    if whole_risk and isinstance(spectrum, Problem) and own_noise:
+        prediction |= _whole_risk(spectrum, gamma, batches, run, rule)
     if not run.reuses:
-        prediction |= _gain(kappa, batches) | _over(candidates, batches)
-        if isinstance(spectrum, Problem) and (noise is None or isinstance(noise, str)):
-            prediction |= _exact_gain(spectrum, gamma, batches, rule)
+        prediction |= to_first_order | _gain(kappa, batches) | _over(candidates, batches)
     else:
-        prediction, reuse = _reuse(kappa, batches, run)
+        reused, reuse = _reuse(kappa, batches, run)
+        prediction |= reused
         assumptions.append(reuse)
     return Plan(
         rates=gamma,
@@ -261,7 +269,7 @@ def _noise(
 def _batches(
     kappa: FloatArray, samples: int, limits: Limits
 ) -> tuple[FloatArray, dict[str, float]]:
-    """The schedule, and its objective and lower bound relative to the oracle's."""
+    """The schedule, and its objective and lower bound relative to the square-root rule's."""
     if limits.stages is not None:
         staged = best_stages(kappa, samples, limits)
         batches = np.asarray(staged.batches, dtype=np.float64)
@@ -286,10 +294,10 @@ def _batches(
         batches = np.asarray(free, dtype=np.float64)
         bound, loss = float((kappa / batches).sum()), 0.0
     objective = float((kappa / batches).sum())
-    oracle = float(np.sqrt(kappa).sum() ** 2 / samples)
+    square_root = float(np.sqrt(kappa).sum() ** 2 / samples)
     return batches, {
-        "noise_against_oracle": objective / oracle,
-        "no_such_schedule_is_below": bound / oracle,
+        "noise_against_square_root": objective / square_root,
+        "no_such_schedule_is_below": bound / square_root,
         "boundary_loss": loss,
     }
 
@@ -305,23 +313,39 @@ def _gain(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
     }
 
 
-def _exact_gain(
-    problem: Problem, gamma: FloatArray, batches: FloatArray, rule: UpdateRule | None
+def _whole_risk(
+    problem: Problem,
+    gamma: FloatArray,
+    batches: FloatArray,
+    run: Procedure,
+    rule: UpdateRule | None,
 ) -> dict[str, float]:
-    schedules = [batches, np.full(gamma.size, float(batches.mean()))]
-    risk = one_pass_risk(problem, gamma, schedules, rule=PLAIN if rule is None else rule)
-    return {"exact_variance_against_constant": risk.ratio("variance", 0, 1)[0]}
+    """The plan's risk over that of a constant batch: the whole, the excess, then the noise.
+
+    Empty where the procedure has no solver, or too long a run for it.
+    """
+    if not run.solvable or (run.reuses and gamma.size > LONGEST_REUSE):
+        return {}
+    schedules = {"planned": batches, "constant": np.full(gamma.size, float(batches.mean()))}
+    update = PLAIN if rule is None else rule
+    risk = run.expected(Setup(problem, gamma, schedules, update))
+    terms = ["total", "excess"]
+    if np.asarray(getattr(risk, run.noise))[1] > 0.0:
+        terms.append(run.noise)
+    return {
+        f"{term}_against_constant": risk.ratio(term, "planned", "constant")[0] for term in terms
+    }
 
 
 def _over(candidates: FloatArray, batches: FloatArray) -> dict[str, float]:
-    """Worst case over the candidates, against each one's oracle and against a constant batch."""
+    """Worst case over the candidates, against each one's square-root rule and a constant batch."""
     if candidates.shape[0] == 1:
         return {}
     noise = (candidates / batches).sum(axis=1)
-    oracles = np.sqrt(candidates).sum(axis=1) ** 2 / batches.sum()
+    square_roots = np.sqrt(candidates).sum(axis=1) ** 2 / batches.sum()
     constants = candidates.sum(axis=1) / batches.mean()
     return {
-        "worst_ratio_over_exponents": float((noise / oracles).max()),
+        "worst_ratio_over_exponents": float((noise / square_roots).max()),
         "worst_noise_against_constant": float((noise / constants).max()),
     }
 

@@ -10,6 +10,7 @@ from batchlaw.plots.schedules import (
     static_batch_figure,
     trajectory_figure,
 )
+from batchlaw.plots.worth import worth_figure
 
 __all__ = [
     "collapse_concept",
@@ -22,4 +23,5 @@ __all__ = [
     "save",
     "static_batch_figure",
     "trajectory_figure",
+    "worth_figure",
 ]

@@ -47,7 +47,7 @@ def trajectory_figure(names: Sequence[str], curves: Mapping[str, np.ndarray], no
         axes.set(
             title="Risk along the run",
             xlabel="updates done",
-            ylabel="excess risk",
+            ylabel="parts of the excess",
             yscale="log",
             xlim=(0, steps),
         )
@@ -83,7 +83,7 @@ def plan_figure(rates: np.ndarray, batches: np.ndarray) -> Figure:
 
 
 def comparison_figure(rows: Sequence[Compared]) -> Figure:
-    """Batches along the run, and risk above the noise floor, of schedules in common use.
+    """Batches along the run, and the excess, of schedules in common use.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def comparison_figure(rows: Sequence[Compared]) -> Figure:
         right.barh(y, bias, color="0.75", label="bias")
         right.barh(y, variance, left=bias, color=colors, label="variance")
         right.set_yticks(y, [row.name for row in rows])
-        right.set(title="Exact excess risk", xlabel="risk above the noise floor")
+        right.set(title="Exact excess", xlabel="bias + variance")
         right.legend(
             handles=[Rectangle((0, 0), 1, 1, color="0.75"), Rectangle((0, 0), 1, 1, color="0.3")],
             labels=["bias", "variance (coloured)"],
@@ -147,12 +147,12 @@ def frontier_figure(choices: Sequence[RunChoice]) -> Figure:
 
 
 def static_batch_figure(curves: Sequence[Curve], saturations: Sequence[Saturation]) -> Figure:
-    """Excess risk against a constant batch at fixed N; saturation batch and noise scale against T.
+    """Risk against a constant batch at fixed N; saturation batch and noise scale against T.
 
     Parameters
     ----------
     curves
-        Results of ``bl.design.excess_curve``, one per N.
+        Results of ``bl.design.reducible_curve``, one per N.
     saturations
         Results of ``bl.design.saturation``, one per number of updates.
     """
@@ -162,11 +162,11 @@ def static_batch_figure(curves: Sequence[Curve], saturations: Sequence[Saturatio
         left, right = figure.subplots(1, 2)
         for k, curve in enumerate(curves):
             color, best = colors[k % len(colors)], curve.best
-            left.plot(curve.batches, curve.excess, color=color, label=f"N = {curve.samples:,}")
-            left.plot(best.batch, best.parts.excess, "o", color=color, markersize=5)
+            left.plot(curve.batches, curve.reducible, color=color, label=f"N = {curve.samples:,}")
+            left.plot(best.batch, best.parts.reducible, "o", color=color, markersize=5)
         left.plot([], [], "o", color="0.5", markersize=5, label="minimum")
         left.set(
-            title="Excess risk at a fixed number of samples",
+            title="Reducible risk at a fixed number of samples",
             xlabel="constant batch size B (T = N/B updates)",
             ylabel=r"expected risk $-\,\sigma^2$",
         )

@@ -73,7 +73,7 @@ def multi_pass_risk(
     ----------
     rates : (T,) array
         Step sizes gamma_t.
-    batches : (T,) or (S, T) array
+    batches : (T,) or (S, T) array, or several by name
         Batch sizes B_t, at most N without replacement.
     replacement
         Whether a batch is drawn with replacement.
@@ -92,15 +92,16 @@ def multi_pass_risk(
     if dataset is not None:
         return fluctuation_given_dataset(
             problem, rates, batches, dataset, replacement=replacement, truncate=truncate
-        )
+        ).named(batches)
     if truncate is not None:
         raise InputError("truncate", "belongs to the exact risk given a dataset")
     N = checks.count("samples", samples)
     if method == "simple":
-        return expected_fluctuation_simple(problem, rates, batches, N, replacement=replacement)
+        simple = expected_fluctuation_simple(problem, rates, batches, N, replacement=replacement)
+        return simple.named(batches)
     return expected_risk_mean_field(
         problem, rates, batches, N, replacement=replacement, trajectory=trajectory
-    )
+    ).named(batches)
 
 
 def _either(dataset: object, samples: int | None) -> None:

@@ -45,7 +45,7 @@ def one_pass_risk(
     ----------
     rates : (T,) array
         Step sizes gamma_t.
-    batches : (T,) or (S, T) array
+    batches : (T,) or (S, T) array, or several by name
         Batch sizes B_t.
     rule
         The update rule, ``bl.sgd(...)``; plain SGD by default.
@@ -100,4 +100,4 @@ def one_pass_risk(
         variance_covariance=covariance,
         uncertainty=uncertainty,
         notes=() if note is None else (note,),
-    )
+    ).named(batches)

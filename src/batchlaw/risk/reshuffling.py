@@ -81,7 +81,7 @@ def reshuffling_first_order(
         procedure="multi-pass SGD, reshuffled by epochs",
         method="first order in the step size, given the dataset",
     )
-    return first(risk) if checks.is_single(batches) else risk
+    return first(risk) if checks.is_single(batches) else risk.named(batches)
 
 
 def _over_epochs(

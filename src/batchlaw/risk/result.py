@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
 
-from batchlaw._base.checks import FloatArray
+from batchlaw._base import checks
+from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.errors import InputError
+from batchlaw._base.uncertain import DIGITS, with_error
 
 TERMS = ("bias", "variance", "fluctuation", "cross")
 # Placeholder in a note for the schedule that it is about.
 SCHEDULE = "{schedule}"
+# Entries of a part that are printed; of more, the first and last few.
+MOST_SHOWN, ENDS_SHOWN = 8, 3
 
 
 class Note(str):
@@ -31,16 +35,19 @@ class Note(str):
     schedule: int | None
     _template: str
 
-    def __new__(cls, text: str, kind: str = "", schedule: int | None = None) -> Self:
-        where = "" if schedule is None else f" of schedule {schedule}"
+    def __new__(
+        cls, text: str, kind: str = "", schedule: int | None = None, name: str | int | None = None
+    ) -> Self:
+        where = "" if schedule is None else f" of schedule {schedule if name is None else name}"
         note = super().__new__(cls, text.replace(SCHEDULE, where))
         note.kind, note.schedule, note._template = kind, schedule, text
         return note
 
-    def naming(self, schedules: Sequence[str]) -> str:
-        """The sentence with the schedule's name in place of its row."""
-        where = "" if self.schedule is None else f" of the {schedules[self.schedule]} one"
-        return self._template.replace(SCHEDULE, where)
+    def naming(self, schedules: Sequence[str]) -> Note:
+        """The same with the schedule's name in place of its row."""
+        if self.schedule is None:
+            return self
+        return Note(self._template, self.kind, self.schedule, schedules[self.schedule])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,6 +89,9 @@ class Risk:
         What a reader should know before using the numbers, one sentence each.
     leave_one_out
         Term -> (schedules, repetitions): the estimate without each repetition in turn.
+    schedules
+        The names of the schedules, in the order of the entries, where batches were given by
+        name; else empty.
     """
 
     procedure: str
@@ -97,6 +107,14 @@ class Risk:
     uncertainty: float | FloatArray = 0.0
     notes: tuple[Note, ...] = ()
     leave_one_out: Mapping[str, FloatArray] = field(default_factory=dict)
+    schedules: tuple[str, ...] = ()
+
+    def named(self, batches: Batches) -> Risk:
+        """The same with the names of the batches that it was computed for, if they have any."""
+        names = checks.schedule_names(batches)
+        if not names:
+            return self
+        return replace(self, schedules=names, notes=tuple(n.naming(names) for n in self.notes))
 
     @property
     def excess(self) -> float | FloatArray:
@@ -112,21 +130,38 @@ class Risk:
         """Jackknife standard error of a term ("bias", ..., "excess" or "total")."""
         return _unpack(jackknife(self._replicates(term)), self.variance)
 
-    def ratio(self, term: str, schedule: int, reference: int) -> tuple[float, float]:
+    def ratio(self, term: str, schedule: int | str, reference: int | str) -> tuple[float, float]:
         """One schedule's term over another's, with the standard error of the ratio.
 
         The schedules share datasets, so the ratio is known better than its two sides: the
         jackknife omits a repetition from both at once. An exact ratio has error zero.
+
+        Parameters
+        ----------
+        term
+            "total", "excess", or a part.
+        schedule
+            Its name, where batches were given by name, or its row.
+        reference
+            The schedule that it is divided by, likewise.
         """
         values = np.atleast_1d(self._values(term))
-        for index in (schedule, reference):
-            if not -values.size <= index < values.size:
-                raise InputError("schedule", f"must be one of {values.size}", f"index {index}")
-        ratio = float(values[schedule] / values[reference])
+        row, other = (self._row(which, len(values)) for which in (schedule, reference))
+        ratio = float(values[row] / values[other])
         if not self.leave_one_out:
             return ratio, 0.0
         replicates = self._replicates(term)
-        return ratio, float(jackknife(replicates[schedule] / replicates[reference]))
+        return ratio, float(jackknife(replicates[row] / replicates[other]))
+
+    def _row(self, schedule: int | str, rows: int) -> int:
+        if isinstance(schedule, str):
+            if schedule not in self.schedules:
+                known = ", ".join(self.schedules) or "a row: no schedule has a name here"
+                raise InputError("schedule", f"must be one of {known}", repr(schedule))
+            return self.schedules.index(schedule)
+        if not -rows <= schedule < rows:
+            raise InputError("schedule", f"must be one of {rows}", f"index {schedule}")
+        return schedule
 
     def _values(self, term: str) -> float | FloatArray:
         known = (*TERMS, "variance_noise", "variance_covariance", "excess", "total")
@@ -136,16 +171,24 @@ class Risk:
         return value  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
-        parts = ("irreducible", "approximation", *TERMS, "total")
+        parts = ("total", "excess", "irreducible", "approximation", *TERMS)
         shown = [f"{part} {self._show(part)}" for part in parts if np.any(getattr(self, part))]
-        return f"Risk({self.procedure}; {self.method}: {', '.join(shown)})"
+        names = f"; {_few(self.schedules)}" if self.schedules else ""
+        return f"Risk({self.procedure}; {self.method}{names}: {', '.join(shown)})"
 
     def _show(self, part: str) -> str:
-        text = np.array2string(np.asarray(getattr(self, part)), precision=6, threshold=8)
-        if part in self.leave_one_out or (self.leave_one_out and part == "total"):
-            error = np.asarray(self.standard_error(part))
-            text += f" ± {np.array2string(error, precision=2, threshold=8)}"
-        return text
+        values = np.asarray(getattr(self, part))
+        if part in self.leave_one_out or (self.leave_one_out and part in ("excess", "total")):
+            errors = np.ravel(self.standard_error(part))
+            entries = list(map(with_error, np.ravel(values), errors))
+            return entries[0] if values.ndim == 0 else f"[{_few(entries)}]"
+        return np.array2string(
+            values,
+            formatter={"float_kind": f"{{:.{DIGITS}g}}".format},
+            threshold=MOST_SHOWN,
+            edgeitems=ENDS_SHOWN,
+            separator=", ",
+        )
 
     def _replicates(self, term: str) -> FloatArray:
         if not self.leave_one_out:
@@ -156,7 +199,8 @@ class Risk:
             )
         if term in ("excess", "total"):
             parts = [self.leave_one_out[name] for name in TERMS if name in self.leave_one_out]
-            return np.asarray(np.sum(parts, axis=0))
+            floor = self.irreducible + self.approximation if term == "total" else 0.0
+            return np.asarray(np.sum(parts, axis=0) + floor)
         if term not in self.leave_one_out:
             known = ", ".join((*self.leave_one_out, "excess", "total"))
             raise InputError("term", f"must be one of {known}", repr(term))
@@ -172,3 +216,10 @@ def jackknife(replicates: FloatArray) -> FloatArray:
 
 def _unpack(values: FloatArray, like: float | FloatArray) -> float | FloatArray:
     return float(values[0]) if np.ndim(like) == 0 else values
+
+
+def _few(entries: Sequence[str]) -> str:
+    """Entries separated by commas; of many, the first and the last few."""
+    if len(entries) > MOST_SHOWN:
+        entries = [*entries[:ENDS_SHOWN], "...", *entries[-ENDS_SHOWN:]]
+    return ", ".join(entries)

@@ -360,7 +360,7 @@ def _simulated(
         approximation=problem.approximation,
         leave_one_out={name: replicates for name, (_, replicates) in terms.items()},
         **{name: float(x[0]) if single else x for name, (x, _) in terms.items()},  # type: ignore[arg-type]
-    )
+    ).named(batches)
 
 
 def refuse_divergence(procedure: str, *values: FloatArray) -> None:

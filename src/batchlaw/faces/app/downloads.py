@@ -93,10 +93,9 @@ def plan_file(setting: PageSetting, format_: str, layout: dict[str, int | None])
 
 
 def _trainer_file(setting: PageSetting, trainer: Trainer, layout: dict[str, int | None]) -> File:
-    solution = solve(setting)
-    plan, notes = solution.plan, []
+    # With the prediction of the whole risk, which a view's plan may lack.
+    plan, notes = staged_plan(setting, solve(setting).case, trainer.batch_factor), []
     if trainer.batch_factor is not None:
-        plan = staged_plan(setting, solution.case, trainer.batch_factor)
         notes.append(
             f"batches are rounded to powers of {trainer.batch_factor}; {plan.samples} of "
             f"{setting.budget} are spent"

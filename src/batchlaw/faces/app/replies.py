@@ -6,7 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Name = Literal["oracle", "planned", "constant"]
+from batchlaw.design.glossary import EXCESS
+
+Name = Literal["greedy", "planned", "constant"]
 
 
 class Reply(BaseModel):
@@ -17,6 +19,9 @@ class Parts(Reply):
     """A risk, part by part."""
 
     total: float
+    excess: float = Field(
+        description=f"the {EXCESS}: total minus the irreducible part and the approximation"
+    )
     reducible: float = Field(description="total minus the irreducible part")
     irreducible: float
     approximation: float
@@ -33,6 +38,17 @@ class Parts(Reply):
     )
 
 
+class Against(Reply):
+    """A schedule's risk over that of the constant batch: the whole, the excess, and the noise."""
+
+    total: float
+    excess: float
+    noise: float
+    standard_error: dict[str, float] | None = Field(
+        default=None, description="of each, by name; null if the risk is not simulated"
+    )
+
+
 class Scored(Reply):
     """Batches, and the risk they lead to."""
 
@@ -40,12 +56,9 @@ class Scored(Reply):
     samples: float = Field(description="sum of the batches")
     effective: float = Field(description="B_eff, or rho_eff where data are reused")
     score: float = Field(
-        description="B_eff over the oracle's, or the oracle's rho_eff over its own"
+        description="B_eff over the greedy schedule's, or that schedule's rho_eff over its own"
     )
-    against_constant: float = Field(description="remaining noise, relative to a constant batch")
-    against_constant_error: float | None = Field(
-        default=None, description="its standard error; null if not simulated"
-    )
+    against_constant: Against
     risk: Parts
 
 

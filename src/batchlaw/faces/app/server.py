@@ -172,7 +172,7 @@ def _add_computations(app: FastAPI, models: Models) -> None:
     @app.post("/api/score")
     @_takes(drawing=models.drawing)
     async def get_score(request: Request, drawing: Drawing) -> Drawn:
-        """A drawn schedule, scaled to the budget, against the oracle."""
+        """A drawn schedule, scaled to the budget, against the greedy one."""
         return await _compute(request, score, drawing.setting, np.array(drawing.heights))
 
     @app.post(

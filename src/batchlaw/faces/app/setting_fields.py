@@ -107,7 +107,7 @@ def _takes_rules(kind: type[Procedure]) -> bool:
 def _budget() -> Iterator[Row]:
     help_texts = {
         "budget": "Sum of all batches, in samples.",
-        "min_batch": "Smallest batch of the oracle and the plan.",
+        "min_batch": "Smallest batch of the greedy schedule and the plan.",
         "max_batch": "Largest batch; empty for no limit.",
         "multiple_of": "Every batch is a multiple of this: ranks times micro-batch.",
         "stages": "Maximum number of stages of the plan.",

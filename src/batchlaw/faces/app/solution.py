@@ -14,7 +14,7 @@ from batchlaw.batches.allocation import allocate
 from batchlaw.design.by_words import Words, problem_by_words, problem_seed, rates_by_words
 from batchlaw.design.case import Case
 from batchlaw.faces.app.page_setting import PageSetting
-from batchlaw.faces.app.replies import Name, Parts
+from batchlaw.faces.app.replies import Against, Name, Parts
 from batchlaw.model.problem import Problem
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.planner import plan as make_plan
@@ -46,9 +46,10 @@ class Solution:
     @classmethod
     def of(cls, setting: PageSetting) -> Solution:
         case = case_of(setting)
-        plan = staged_plan(setting, case)
+        # A view has the risks themselves: with data reuse they would be computed twice.
+        plan = staged_plan(setting, case, whole_risk=not case.procedure.reuses)
         schedules: dict[Name, FloatArray] = {
-            "oracle": best_whole(setting, case, case.influence),
+            "greedy": best_whole(setting, case, case.influence),
             "planned": plan.batches.astype(np.float64),
             "constant": _constant(setting, case),
         }
@@ -74,13 +75,13 @@ class Solution:
         (summaries,) = self.case.with_batches(schedules).summaries().values()
         return np.atleast_1d(summaries)
 
-    def scores(self, effective: FloatArray, oracle: float) -> FloatArray:
-        """The oracle's noise over each schedule's: 1 is as good as the oracle."""
+    def scores(self, effective: FloatArray, best: float) -> FloatArray:
+        """The greedy schedule's noise over each one's, to first order: 1 is as good."""
         if self.large_is_good:
-            return effective / oracle
+            return effective / best
         # Batches of the whole dataset leave no noise at all.
         safe = np.where(effective > 0.0, effective, 1.0)
-        return np.where(effective > 0.0, oracle / safe, 1.0)
+        return np.where(effective > 0.0, best / safe, 1.0)
 
     def risk(self, schedules: list[FloatArray]) -> Risk:
         """Without Monte Carlo if the procedure allows it; refused if it overflows."""
@@ -91,12 +92,20 @@ class Solution:
             )
         return risk
 
-    def ratio(self, risk: Risk, row: int, other: int) -> tuple[float, float | None]:
-        """Noise of one schedule over another's (1 if the other has none), and its error."""
-        if row == other or not np.asarray(getattr(risk, self.noise))[other] > 0.0:
-            return 1.0, None
-        ratio, error = risk.ratio(self.noise, row, other)
-        return ratio, error if risk.leave_one_out else None
+    def ratio(self, risk: Risk, term: str, row: int, other: int) -> tuple[float, float]:
+        """A term of one schedule over another's (1 if the other has none), and its error."""
+        if row == other or not np.asarray(getattr(risk, term))[other] > 0.0:
+            return 1.0, 0.0
+        return risk.ratio(term, row, other)
+
+    def against(self, risk: Risk, row: int, other: int) -> Against:
+        """One schedule's whole risk, excess and noise over another's."""
+        terms = {"total": "total", "excess": "excess", "noise": self.noise}
+        found = {name: self.ratio(risk, term, row, other) for name, term in terms.items()}
+        errors = {name: error for name, (_, error) in found.items()}
+        simulated = bool(risk.leave_one_out) and row != other
+        ratios = {name: ratio for name, (ratio, _) in found.items()}
+        return Against(**ratios, standard_error=errors if simulated else None)
 
     def parts(self, risk: Risk, row: int) -> Parts:
         """Parts of one schedule's risk; parts that batches do not change are equal for all."""
@@ -104,7 +113,7 @@ class Solution:
         def of(name: str) -> float:
             return _entry(getattr(risk, name), row)
 
-        names = ("total", "irreducible", "approximation", "bias", "variance")
+        names = ("total", "excess", "irreducible", "approximation", "bias", "variance")
         reuse = [name for name in ("fluctuation", "cross") if name in self.case.procedure.parts]
         return Parts(
             **{name: of(name) for name in (*names, *reuse)},
@@ -122,7 +131,7 @@ def _errors(risk: Risk, row: int) -> dict[str, float] | None:
         for name in (*TERMS, "total")
         if name in risk.leave_one_out or name == "total"
     }
-    return errors | {"reducible": errors["total"]}
+    return errors | {"excess": errors["total"], "reducible": errors["total"]}
 
 
 def _entry(values: float | FloatArray, row: int) -> float:
@@ -144,7 +153,13 @@ def _problem(setting: PageSetting, words: Words) -> Problem:
     return Problem.from_spectrum(file.eigenvalue, file.energy, setting.sigma**2, file.multiplicity)
 
 
-def staged_plan(setting: PageSetting, case: Case, batch_factor: int | None = None) -> Plan:
+def staged_plan(
+    setting: PageSetting,
+    case: Case,
+    batch_factor: int | None = None,
+    *,
+    whole_risk: bool = True,
+) -> Plan:
     """The plan, as every export takes it."""
     procedure = case.procedure
     return make_plan(
@@ -160,6 +175,7 @@ def staged_plan(setting: PageSetting, case: Case, batch_factor: int | None = Non
         procedure=procedure.name,
         dataset_size=getattr(procedure, "samples", None),
         replacement=getattr(procedure, "replacement", False),
+        whole_risk=whole_risk,
         inputs={"explorer": setting.model_dump(mode="json")},
         seed=problem_seed(setting.words()),
     )

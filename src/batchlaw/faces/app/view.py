@@ -66,11 +66,9 @@ def view(setting: PageSetting) -> View:
 
 
 def _scored(solution: Solution, risk: Risk, row: int, constant: int) -> dict[str, Any]:
-    """The risk of one schedule, and its noise relative to the constant one."""
-    ratio, error = solution.ratio(risk, row, constant)
+    """The risk of one schedule, also relative to the constant one."""
     return {
-        "against_constant": ratio,
-        "against_constant_error": error,
+        "against_constant": solution.against(risk, row, constant),
         "risk": solution.parts(risk, row),
     }
 
@@ -85,12 +83,12 @@ def _notes(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
 def _score_note(solution: Solution, risk: Risk, scores: FloatArray) -> list[str]:
     """A note if the scores, which are right to first order, disagree with the risks."""
     rows = [row for row in range(len(solution.schedules)) if row != CONSTANT]
-    by_risk = {row: solution.ratio(risk, row, CONSTANT) for row in rows}
+    by_risk = {row: solution.ratio(risk, solution.noise, row, CONSTANT) for row in rows}
     by_score = {row: float(scores[CONSTANT] / scores[row]) for row in rows}
     worst = max(rows, key=lambda row: abs(math.log(max(by_risk[row][0], 1e-12) / by_score[row])))
     ratio, error = by_risk[worst]
     difference = abs(ratio - by_score[worst])
-    tolerance = max(SCORE_TOLERANCE * by_score[worst], SIGNIFICANT_ERRORS * (error or 0.0))
+    tolerance = max(SCORE_TOLERANCE * by_score[worst], SIGNIFICANT_ERRORS * error)
     if difference <= tolerance:
         return []
     return [
@@ -138,7 +136,7 @@ def score(setting: PageSetting, heights: FloatArray) -> Drawn:
     """Score a drawn schedule, given as heights at evenly spaced steps."""
     solution = solve(setting)
     batches = stretched(solution, heights)
-    effective = solution.effective([batches, solution.schedules["oracle"]])
+    effective = solution.effective([batches, solution.schedules["greedy"]])
     risk = solution.risk([batches, solution.schedules["constant"]])
     return Drawn(
         **_scored(solution, risk, 0, 1),

@@ -52,6 +52,10 @@ COMMANDS = {
         "static_batch:static_batch",
         "The best constant batch size, and where a larger one stops helping.",
     ),
+    "worth": (
+        "worth:worth",
+        "Map where a batch schedule changes the risk at all: the optimum against a constant batch.",
+    ),
     "sweep": (
         "sweep:app",
         "Compute many settings: a grid or a random design, resumable, locally or on a cluster.",

@@ -13,6 +13,7 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory, read_schedule
 from batchlaw.design.by_words import problem_by_words, problem_seed, rates_by_words
+from batchlaw.design.glossary import EXCESS
 from batchlaw.faces.cli.inputs import (
     Flag,
     Options,
@@ -24,23 +25,31 @@ from batchlaw.faces.cli.inputs import (
 )
 from batchlaw.faces.cli.table import sparkline, text_table
 from batchlaw.model.spectrum import EXPONENTS, PowerLaw, Spectrum
-from batchlaw.plans.plan import Plan, samples_of_budget
+from batchlaw.plans.plan import NOISE, Plan, samples_of_budget
 from batchlaw.plans.planner import STAGES, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
 from batchlaw.schedule.update_rule import rule_by_words, rule_words
 
-PREDICTIONS = {
-    "noise_against_constant": "noise left in the final risk, against a constant batch",
-    "exact_variance_against_constant": "exact one-pass variance, against a constant batch",
-    "noise_against_oracle": "the same noise, against the oracle without constraints",
-    "no_such_schedule_is_below": "no schedule under these constraints can be below",
-    "worst_noise_against_constant": "at worst over the exponents, against a constant batch",
-    "worst_ratio_over_exponents": "at worst over the exponents, against the oracle that knows it",
+# Changes against a constant batch of the same sum, in per cent: the whole risk first.
+CHANGES = {
+    "total_against_constant": "whole risk",
+    "excess_against_constant": f"excess, the {EXCESS}",
+    "variance_against_constant": "exact variance",
+    "fluctuation_against_constant": "fluctuation",
+    NOISE: "noise left in the final risk, to first order",
+    "worst_noise_against_constant": "the same, at worst over the exponents",
+}
+OTHERS = {
+    "noise_against_square_root": "the same noise, over that of the square-root rule without limits",
+    "no_such_schedule_is_below": "no schedule under these limits can be below",
+    "worst_ratio_over_exponents": "at worst over the exponents, over the rule that knows it",
     "effective_batch": "effective batch",
     "constant_batch": "constant batch of the same sum",
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
 }
+# Shares of noise in the excess, for plans that do not know it.
+SHARES = (0.01, 0.1, 0.5)
 
 FORMAT_HELP = f"Print the plan for a trainer instead of the table: {', '.join(TRAINERS)}."
 _FACTORS = [
@@ -83,6 +92,9 @@ def plan(
     output_dir: Path | None = None,
 ) -> int:
     """Plan the batch sizes of a run: which updates deserve the samples, and what that gains.
+
+    With a problem the gain is stated in the whole risk and in the excess first. Without one the
+    share of batch noise in the loss is not known, and the gain is given for several shares.
 
     Parameters
     ----------
@@ -249,9 +261,32 @@ def _report(planned: Plan) -> str:
         f"batch  {sparkline(planned.batches.astype(float), wide)}",
         "",
     ]
+    lines += _worth(planned)
     shown = {k: v for k, v in planned.prediction.items() if k != "boundary_loss" or v > 0.0}
-    lines += [f"{text}: {shown[name]:.6g}" for name, text in PREDICTIONS.items() if name in shown]
+    lines += [f"{text}: {shown[name]:.6g}" for name, text in OTHERS.items() if name in shown]
     return "\n".join([*lines, "", *(f"assumed: {text}" for text in planned.assumptions)])
+
+
+def _worth(planned: Plan) -> list[str]:
+    """What the plan changes: the whole first, or how that depends on what is not known."""
+    given = planned.prediction
+    lines = [f"  {text}: {_percent(given[k] - 1.0)}" for k, text in CHANGES.items() if k in given]
+    if lines:
+        lines.insert(0, "against a constant batch of the same sum:")
+    if "excess_against_constant" in given or NOISE not in given:
+        return lines
+    shares = ", ".join(f"{100 * share:g} %" for share in SHARES)
+    changes = ", ".join(_percent(planned.excess_change(share)) for share in SHARES)
+    return [
+        "what it is worth in the loss is not known: the share of batch noise in the loss decides.",
+        f"if batch noise is {shares} of the excess (the loss above the lowest that the model can "
+        f"reach),\nthe excess changes by {changes}",
+        *lines,
+    ]
+
+
+def _percent(change: float) -> str:
+    return f"{100 * change:+#.3g} %"
 
 
 def _write(output: OutputDirectory, planned: Plan) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,6 +14,7 @@ from cyclopts import Parameter
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory
+from batchlaw._base.uncertain import with_error
 from batchlaw._base.version import __version__
 from batchlaw.design.by_words import (
     case_by_words,
@@ -30,6 +31,11 @@ from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions,
 from batchlaw.faces.cli.table import text_table, without_infinities
 from batchlaw.risk.result import Risk
 
+# The whole risk, and what lies above the best predictor: shown before any part.
+WHOLE = ("total", "excess")
+# The schedule that others are compared with, and the end of the key of a standard error.
+CONSTANT, ERROR = "constant", "_se"
+
 
 def risk(
     *,
@@ -41,7 +47,11 @@ def risk(
     trajectory: Path | None = None,
     quantiles: Literal["batches", "datasets", "sketches"] | None = None,
 ) -> int:
-    """Print the expected risk of batch schedules, part by part, with errors if simulated.
+    """Print the expected risk of batch schedules: the whole, then its parts.
+
+    Then the change of the whole risk, of the excess (the risk above that of the best predictor of
+    the sketched model) and of the noise against a constant batch, if that is among the schedules.
+    Simulated numbers have their standard errors.
 
     Parameters
     ----------
@@ -82,13 +92,13 @@ def risk(
         if simulated
         else case.risk()
     )
-    rows = _rows(case, result)
+    rows, changes = _rows(case, result), _changes(case, result)
     if trajectory is not None and path is not None:
         _write_trajectory(OutputDirectory(trajectory), case, path)
     if json_:
-        print(json.dumps(_document(result, rows, setting), indent=2))
+        print(json.dumps(_document(result, rows, changes, setting), indent=2))
     else:
-        print(_report(result, rows, case.gamma))
+        print(_report(result, rows, changes, case.gamma))
     if trajectory is not None:
         written = f"trajectory.csv and trajectory.png in {trajectory}"
         # stdout holds the JSON and nothing else.
@@ -145,16 +155,17 @@ def _quantile_document(case: Case, spread: Quantiles, setting: dict[str, Any]) -
 
 
 def _rows(case: Case, result: Risk) -> list[dict[str, Any]]:
-    """One row per schedule: its summary, then the total risk and its parts with their errors."""
+    """One row per schedule: the whole risk, its parts with their errors, then the summary."""
     names = list(case.schedules())
-    columns = dict(case.summaries())
-    for part in ("total", "irreducible", "approximation", *case.procedure.parts):
+    columns: dict[str, FloatArray] = {}
+    for part in ("total", "excess", "irreducible", "approximation", *case.procedure.parts):
         value = getattr(result, part)
         if value is None:  # a simulation of one pass does not split the variance by source
             continue
         columns[part] = np.asarray(value)
-        if part in result.leave_one_out or (part == "total" and result.leave_one_out):
-            columns[f"{part}_se"] = np.asarray(result.standard_error(part))
+        if result.leave_one_out and (part in result.leave_one_out or part in WHOLE):
+            columns[f"{part}{ERROR}"] = np.asarray(result.standard_error(part))
+    columns |= case.summaries()
     per_schedule = {name: np.broadcast_to(values, len(names)) for name, values in columns.items()}
     return [
         {"schedule": name} | {part: float(values[row]) for part, values in per_schedule.items()}
@@ -162,23 +173,41 @@ def _rows(case: Case, result: Risk) -> list[dict[str, Any]]:
     ]
 
 
-def _report(result: Risk, rows: list[dict[str, Any]], gamma: FloatArray) -> str:
-    header = [name.replace("_se", " s.e.").replace("_", " ") for name in rows[0]]
-    cells = [
-        [
-            row["schedule"],
-            *(
-                f"{value:.2g}" if name.endswith("_se") else f"{value:.8g}"
-                for name, value in list(row.items())[1:]
-            ),
-        ]
-        for row in rows
-    ]
+def _changes(case: Case, result: Risk) -> list[dict[str, Any]]:
+    """Change of the whole risk, the excess and the noise against the constant schedule, in %."""
+    names = list(case.schedules())
+    if CONSTANT not in names or len(names) == 1:
+        return []
+    constant = names.index(CONSTANT)
+    terms = [t for t in (*WHOLE, case.procedure.noise) if _entry(getattr(result, t), constant)]
+    rows = []
+    for row, name in enumerate(names):
+        if row == constant:
+            continue
+        changes: dict[str, Any] = {"schedule": name}
+        for term in terms:
+            ratio, error = result.ratio(term, row, constant)
+            changes[term] = 100.0 * (ratio - 1.0)
+            if result.leave_one_out:
+                changes[f"{term}{ERROR}"] = 100.0 * error
+        rows.append(changes)
+    return rows
+
+
+def _entry(values: float | FloatArray, row: int) -> float:
+    return float(np.atleast_1d(values)[row])
+
+
+def _report(
+    result: Risk, rows: list[dict[str, Any]], changes: list[dict[str, Any]], gamma: FloatArray
+) -> str:
     lines = [
         f"{result.procedure}, {gamma.size} steps, peak rate {gamma.max():.6g}; {result.method}",
         "",
-        text_table(header, cells),
+        _table("schedule", rows, "{:.8g}".format),
     ]
+    if changes:
+        lines += ["", _table(f"against {CONSTANT}, %", changes, "{:+#.3g}".format)]
     if np.any(result.uncertainty):
         error = float(np.max(result.uncertainty))
         shown = "unknown" if np.isinf(error) else f"{error:.1e}"
@@ -187,12 +216,36 @@ def _report(result: Risk, rows: list[dict[str, Any]], gamma: FloatArray) -> str:
     return "\n".join(lines)
 
 
-def _document(result: Risk, rows: list[dict[str, Any]], setting: dict[str, Any]) -> dict[str, Any]:
+def _table(first: str, rows: list[dict[str, Any]], number: Callable[[float], str]) -> str:
+    """Rows as a table; a number with an error has it in its own cell."""
+    parts = [name for name in rows[0] if name != "schedule" and not name.endswith(ERROR)]
+    cells = [
+        [
+            row["schedule"],
+            *(
+                with_error(row[part], row[f"{part}{ERROR}"])
+                if f"{part}{ERROR}" in row
+                else number(row[part])
+                for part in parts
+            ),
+        ]
+        for row in rows
+    ]
+    return text_table([first, *(part.replace("_", " ") for part in parts)], cells)
+
+
+def _document(
+    result: Risk,
+    rows: list[dict[str, Any]],
+    changes: list[dict[str, Any]],
+    setting: dict[str, Any],
+) -> dict[str, Any]:
     error = float(np.max(result.uncertainty))
     return {
         "procedure": result.procedure,
         "method": result.method,
         "schedules": rows,
+        "percent_against_constant": changes,
         "relative_error_of_excess": None if np.isinf(error) else error,
         "notes": list(result.notes),
         "setting": without_infinities(setting),

@@ -22,7 +22,7 @@ from batchlaw.faces.cli.law import law_words
 from batchlaw.faces.cli.table import text_table
 from batchlaw.model.problem import Problem
 
-# The figure shows the excess for N divided by these, and saturation at this many horizons.
+# The figure shows the risk for N divided by these, and saturation at this many horizons.
 DIVISORS = (100, 10, 1)
 HORIZONS = 7
 # Exact risks of this many updates take seconds each.
@@ -40,7 +40,8 @@ def static_batch(
 ) -> int:
     """Print the best constant batch for N samples, by the law and from the exact risk.
 
-    Also prints the largest batch whose excess is at most a share above the best, and, at the best
+    Best means the smallest reducible risk, E R_M - sigma^2: the excess and the approximation. Also
+    prints the largest batch for which that is at most a share above the best, and, at the best
     horizon, the batch at which the variance is that share of approximation + bias, next to the
     gradient noise scale. Rates follow WSD.
 
@@ -55,7 +56,7 @@ def static_batch(
     json_
         Print JSON instead of a table.
     plot
-        PNG or PDF file: excess against B for N/100, N/10 and N, and saturation against T.
+        PNG or PDF file: reducible risk against B for N/100, N/10 and N, and saturation against T.
     """
     if plot is not None and plot.suffix not in (".png", ".pdf"):
         raise InputError("plot", "must end in .png or .pdf", repr(str(plot)))
@@ -84,12 +85,12 @@ def static_batch(
         )
         return 0
     cells = [
-        [f"{what}, {name}", f"{c.steps}", f"{c.batch:.4g}", f"{c.parts.excess:.6g}"]
+        [f"{what}, {name}", f"{c.steps}", f"{c.batch:.4g}", f"{c.parts.reducible:.6g}"]
         for name, row in rows.items()
         for what, c in row.items()
     ]
     print(f"{samples} samples, gamma = {gamma:g}; {instance.described('exact')}\n")
-    print(text_table(["constant batch", "updates", "batch", "excess"], cells))
+    print(text_table(["constant batch", "updates", "batch", "risk - sigma^2"], cells))
     print(
         f"\n{steps} updates: variance is {share:g} of approximation + bias from a batch of "
         f"{saturation.batch:.4g} (law {saturation.batch_by_law:.4g});\nthe gradient noise scale is "
@@ -115,7 +116,7 @@ def _draw(
     from batchlaw import plots
 
     sizes = [samples // divisor for divisor in DIVISORS if samples // divisor >= 10 * MIN_STEPS]
-    curves = [questions.excess_curve(models["exact"], N) for N in sizes or [samples]]
+    curves = [questions.reducible_curve(models["exact"], N) for N in sizes or [samples]]
     horizons = np.unique(np.geomspace(MIN_STEPS, min(samples, 10**5), HORIZONS).astype(int))
     rows = [
         questions.saturation(problem, models["law"], int(T), gamma, share=share) for T in horizons

@@ -1,8 +1,8 @@
 // Line charts, risk bars and the collapse. Colours come from the style sheet, light or dark.
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const DASH = { oracle: [], planned: [], constant: [7, 4], drawn: [2, 3] };
-const WIDTH = { oracle: 1.5, planned: 3 };
+const DASH = { greedy: [], planned: [], constant: [7, 4], drawn: [2, 3] };
+const WIDTH = { greedy: 1.5, planned: 3 };
 const HEIGHT = 300;
 
 export const short = (value) => {
@@ -67,7 +67,7 @@ export function influence(chart, view) {
     axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "κ and √κ, relative to their maximum", scale: "share", side: 1, grid: { show: false } }],
     series: [
       { ...FIRST }, line("learning rate", "constant"),
-      line("influence κ", "oracle", { scale: "share", dash: [2, 3], width: 2 }), line("√κ", "planned", { scale: "share" }),
+      line("influence κ", "greedy", { scale: "share", dash: [2, 3], width: 2 }), line("√κ", "planned", { scale: "share" }),
     ],
   }, [view.steps, view.rate, view.share, view.root]);
 }
@@ -92,7 +92,7 @@ export function along(chart, run, part, label) {
 }
 
 const FAMILY = {
-  oracle: ["oracle", "circle"], constant: ["constant", "square"],
+  oracle: ["greedy", "circle"], constant: ["constant", "square"],
   early_large_late_small: ["approximation", "up"], early_small_late_large: ["planned", "down"],
 };
 

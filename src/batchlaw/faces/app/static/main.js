@@ -72,6 +72,17 @@ function table(id, header, rows) {
 // A simulated number has its standard error on the line below.
 const uncertain = (text, error) => (error === undefined || error === null ? text : `${text}\n${spread(error)}`);
 
+// A part of the risk; below it, except for the constant batch, the change from that in per cent.
+function compared(row, part, term) {
+  const value = uncertain(short(row.risk[part]), row.risk.standard_error?.[part]);
+  if (row.name === "constant") return value;
+  const percent = 100 * (row.against_constant[term] - 1);
+  const error = row.against_constant.standard_error?.[term];
+  const digits = error ? 2 : 3;
+  const shown = `${percent > 0 ? "+" : ""}${Number(percent.toPrecision(digits))} %`;
+  return `${value}\n${uncertain(shown, error === undefined ? error : 100 * error)}`;
+}
+
 function rows() {
   const { schedules } = page.view;
   return page.drawn ? [...schedules, { name: "drawn", ...page.drawn }] : schedules;
@@ -88,12 +99,9 @@ function show() {
   const { view } = page;
   if (!view) return;
   const { noise } = view;
-  table("summary", ["schedule", "samples", view.summary, "score", noise, "of constant's", "risk − σ²", "risk"], rows().map((row) => [
-    row.name, short(row.samples), short(row.effective), `${(100 * row.score).toFixed(2)} %`,
-    uncertain(short(row.risk[noise]), row.risk.standard_error?.[noise]),
-    uncertain(row.against_constant.toFixed(3), row.against_constant_error),
-    uncertain(short(row.risk.reducible), row.risk.standard_error?.reducible),
-    uncertain(short(row.risk.total), row.risk.standard_error?.total),
+  table("summary", ["schedule", "risk", "excess", noise, view.summary, "score", "samples"], rows().map((row) => [
+    row.name, compared(row, "total", "total"), compared(row, "excess", "excess"), compared(row, noise, "noise"),
+    short(row.effective), `${(100 * row.score).toFixed(2)} %`, short(row.samples),
   ]));
   $("method").textContent = [
     `Risk: ${view.method}`, view.relative_error ? `an approximation, estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "",
