@@ -87,6 +87,7 @@ def average_over_spectra(
             float(samples),
             parts,
         )
+        parts[~rho.any(axis=1), :, 2] = 0.0  # full batches: all that is left is rounding
         parts *= weight
         total += parts
         squares += parts**2
