@@ -47,7 +47,7 @@ def risk(
     }
     words = {name: value for section in setting.values() for name, value in section.items()}
     case = case_by_words(words)
-    simulated = is_simulated(words, case.procedure)
+    simulated = is_simulated(words, case.procedure, case.rule)
     path = case.risk(trajectory=True) if trajectory is not None else None
     result = (
         case.simulate(word(words, "repetitions"), word(words, "data_seed"))
