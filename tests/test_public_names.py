@@ -36,8 +36,8 @@ SUBMODULES = {
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
         OnePass Optimum Parts Procedure Reshuffled RunChoice Saturation best_batch
         best_run_length best_run_length_and_rate by_law compare exact excess_curve
-        frontier largest_harmless_batch model_noise noise_scales plan_weights
-        run_length_choices saturation saturation_batch
+        frontier largest_harmless_batch model_noise noise_scales paired_difference plan_weights
+        run_length_choices saturation saturation_batch simulate_procedure
     """,
     "estimate": """
         EstimatedSpectrum InfluenceBand ModelSpectrum Regret Tail adam_influence

@@ -1,5 +1,7 @@
 """Whole settings, and the choices of batches, run length and rate that are best for them.
 
+``simulate_procedure`` gives the risk of a procedure of your own.
+
 Public as ``bl.design``. ``bl.Case`` and ``bl.optimal_batches`` live here too.
 """
 
@@ -28,6 +30,7 @@ from batchlaw.design.run_length import (
     frontier,
     run_length_choices,
 )
+from batchlaw.risk.own_procedure import paired_difference, simulate_procedure
 from batchlaw.risk.procedure import Procedure
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
 
@@ -57,8 +60,10 @@ __all__ = [
     "largest_harmless_batch",
     "model_noise",
     "noise_scales",
+    "paired_difference",
     "plan_weights",
     "run_length_choices",
     "saturation",
     "saturation_batch",
+    "simulate_procedure",
 ]

@@ -83,16 +83,16 @@ def simulate_one_pass(
     gamma = _checked_rates(problem, rates, update)
     sizes = checks.batches(batches, gamma.size, total=samples)
     R = checks.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
     steps = steps_of(update, gamma)
     finals = aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
         finals[repetition] = stream(steps, sizes, draw, rng, problem.eigenvalues.size)
 
-    _repeat(run, range(R), seed, ONE_PASS, threads, progress)
+    repeat(run, range(R), seed, ONE_PASS, threads, progress)
     parts = around_the_mean(problem, finals)
-    return _simulated(update.title("one-pass SGD"), problem, batches, R, seed, **parts)
+    return simulated(update.title("one-pass SGD"), problem, batches, R, seed, **parts)
 
 
 def simulate_multi_pass(
@@ -134,13 +134,10 @@ def simulate_multi_pass(
         threads=threads,
         progress=progress,
     )
-    if reshuffle:
-        sampling = "reshuffled by epochs"
-    else:
-        sampling = "with replacement" if replacement else "without replacement"
     estimates = {term: leave_one_out(values) for term, values in terms.items()}
     title = (PLAIN if rule is None else rule).title("multi-pass SGD")
-    return _simulated(f"{title}, {sampling}", problem, batches, R, seed, **estimates)
+    title += f", {sampling_of(replacement, reshuffle).title}"
+    return simulated(title, problem, batches, R, seed, **estimates)
 
 
 def multi_pass_terms(
@@ -170,7 +167,7 @@ def multi_pass_terms(
     way, steps = sampling_of(replacement, reshuffle), steps_of(update, gamma)
     sizes = checks.batches(batches, gamma.size, maximum=None if replacement else N)
     gaussian = draw is None
-    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
     S, R = sizes.shape[0], len(repetitions)
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
     scale = np.sqrt(problem.eigenvalues)
@@ -190,7 +187,7 @@ def multi_pass_terms(
             around @ (gd_error * scale) + (bias_part * noise_part) @ problem.eigenvalues
         )
 
-    _repeat(run, repetitions, seed, REUSE, threads, progress)
+    repeat(run, repetitions, seed, REUSE, threads, progress)
     if gaussian and not reshuffle:
         del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L, residuals are noise
     return parts
@@ -215,7 +212,7 @@ def simulate_gradient_descent(
     N = checks.count("samples", samples)
     R = checks.count("repetitions", repetitions, minimum=3)
     gaussian = draw is None
-    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
     parts = {name: np.zeros((1, R)) for name in ("bias", "variance", "cross")}
 
     def run(repetition: int, rng: np.random.Generator) -> None:
@@ -224,14 +221,14 @@ def simulate_gradient_descent(
         parts["variance"][0, repetition] = noise**2 @ problem.eigenvalues
         parts["cross"][0, repetition] = 2.0 * (bias * noise) @ problem.eigenvalues
 
-    _repeat(run, range(R), seed, REUSE, threads, progress)
+    repeat(run, range(R), seed, REUSE, threads, progress)
     if gaussian:
         del parts["cross"]  # zero in expectation: the residuals are independent noise
     estimates = {term: leave_one_out(values) for term, values in parts.items()}
-    return _simulated(update.title("normal GD"), problem, gamma, R, seed, **estimates)
+    return simulated(update.title("normal GD"), problem, gamma, R, seed, **estimates)
 
 
-def _checked(draw: Draw, directions: int) -> Draw:
+def checked_draw(draw: Draw, directions: int) -> Draw:
     """The user's draw with its result checked: compiled loops trust what they get."""
 
     def checked(n: int, rng: np.random.Generator) -> Dataset:
@@ -301,7 +298,7 @@ def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray, rule: SGD)
     return descend(covariance, forcing, start, rule, gamma)
 
 
-def _repeat(
+def repeat(
     run: Callable[[int, np.random.Generator], None],
     repetitions: range,
     seed: int,
@@ -330,17 +327,17 @@ def _repeat(
 
 
 # A term's estimate for every schedule, and its leave-one-out replicates.
-_Estimate = tuple[FloatArray, FloatArray]
+Estimate = tuple[FloatArray, FloatArray]
 
 
-def leave_one_out(values: FloatArray) -> _Estimate:
+def leave_one_out(values: FloatArray) -> Estimate:
     """Means over repetitions of (S, R) values, and the means without each repetition in turn."""
     R = values.shape[1]
     total = values.sum(axis=1, keepdims=True)
     return values.mean(axis=1), (total - values) / (R - 1)
 
 
-def around_the_mean(problem: Problem, finals: FloatArray) -> dict[str, _Estimate]:
+def around_the_mean(problem: Problem, finals: FloatArray) -> dict[str, Estimate]:
     """Bias of the mean of (R, S, M) results, and their variance around it; overwrites them."""
     finals -= problem.optimum
     finals *= np.sqrt(problem.eigenvalues)
@@ -348,7 +345,7 @@ def around_the_mean(problem: Problem, finals: FloatArray) -> dict[str, _Estimate
     return {"bias": bias, "variance": variance}
 
 
-def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
+def _centred(errors: FloatArray) -> tuple[Estimate, Estimate]:
     """Bias |mean|^2 and variance of (R, S, M) errors, both unbiased, with replicates.
 
     The variance is the paper's, 1/(R - 1) sum_r |x_r - mean|^2; the squared mean of R
@@ -372,14 +369,15 @@ def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
     return (bias, bias_without), (variance, variance_without)
 
 
-def _simulated(
+def simulated(
     procedure: str,
     problem: Problem,
     batches: Batches,
     repetitions: int,
     seed: int,
-    **terms: _Estimate,
+    **terms: Estimate,
 ) -> Risk:
+    """The estimates of a procedure's terms as its risk; a run that overflowed is refused."""
     single = checks.is_single(batches)
     refuse_divergence(procedure, *(x for x, _ in terms.values()))
     return Risk(

@@ -27,6 +27,7 @@ MOST_ROWS = 2**16
 class Sampling(NamedTuple):
     """A way of drawing batches from a dataset: its loop of plain SGD, and its rows for any rule."""
 
+    title: str
     plain: Callable[..., None]
     rows: Callable[..., int]
 
@@ -36,10 +37,10 @@ def sampling_of(replacement: bool, reshuffle: bool) -> Sampling:
     if replacement and reshuffle:
         raise InputError("replacement", f"and {arg('reshuffle')} exclude each other", "both")
     if reshuffle:
-        return Sampling(sgd.reshuffled, sampling.epochs)
+        return Sampling("reshuffled by epochs", sgd.reshuffled, sampling.epochs)
     if replacement:
-        return Sampling(sgd.with_replacement, sampling.independent_rows)
-    return Sampling(sgd.without_replacement, sampling.subsets)
+        return Sampling("with replacement", sgd.with_replacement, sampling.independent_rows)
+    return Sampling("without replacement", sgd.without_replacement, sampling.subsets)
 
 
 class Steps(ABC):

@@ -7,7 +7,8 @@ A loop over updates is given the rows of every batch, so how batches are drawn i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+from numba import njit, types
+from numba.extending import overload
 
 from batchlaw._base.kernels.common import REORDER
 
@@ -85,3 +86,46 @@ def momentum_descent(covariance, forcing, rule, running, states):  # type: ignor
                 for j in range(M):
                     gradient[j] += point[i] * covariance[i, j]
             momentum_step(rule[t], running[t], gradient, states[k])
+
+
+# Rows of the state of a user's procedure; its memory follows.
+OWN_READOUT, OWN_MEMORY = 1, 2
+
+
+def _take(u, new):  # type: ignore[no-untyped-def]
+    """u <- new, unless the step changed u in place and returned nothing."""
+
+
+@overload(_take)
+def _compiled_take(u, new):  # type: ignore[no-untyped-def]
+    if isinstance(new, types.NoneType):
+        return lambda u, new: None
+
+    def copy(u, new):  # type: ignore[no-untyped-def]
+        for j in range(u.size):
+            u[j] = new[j]
+
+    return copy
+
+
+# Not cached: it is compiled anew for every step.
+@njit(nogil=True)
+def own_steps(step, features, labels, rows, sizes, rates, running, first, state):  # type: ignore[no-untyped-def]
+    """Updates first, first + 1, ... of a compiled ``step`` over batches that follow in ``rows``."""
+    widest = sizes.max()
+    batch_features = np.empty((widest, features.shape[1]))
+    batch_labels = np.empty(widest)
+    start = 0
+    for k in range(sizes.size):
+        batch, t = sizes[k], first + k
+        for i in range(batch):
+            row = rows[start + i]
+            batch_labels[i] = labels[row]
+            for j in range(features.shape[1]):
+                batch_features[i, j] = features[row, j]
+        z, y = batch_features[:batch], batch_labels[:batch]
+        _take(state[ITERATE], step(state[ITERATE], state[OWN_MEMORY:], z, y, rates[t], t))
+        hold, weight = running[t]
+        for j in range(features.shape[1]):
+            state[OWN_READOUT, j] = hold * state[OWN_READOUT, j] + weight * state[ITERATE, j]
+        start += batch
