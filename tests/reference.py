@@ -314,7 +314,7 @@ def dense_momentum_fluctuation(
 
         def point(x, probe=probe):
             points = []
-            probe(x, lambda y: points.append(y) or np.zeros(M))
+            probe(x, lambda at: points.append(at) or np.zeros(M))
             return points[0]
 
         unit = np.eye(2 * M)

@@ -115,9 +115,7 @@ def shrunk_moments(mu, energy, s2, rates, batches):
 @pytest.mark.slow
 def test_weight_decay_has_the_risk_of_its_shrunk_recursion(small):
     batches = SCHEDULES[1]
-    risk = simulate_procedure(
-        small, RATES, batches, weight_decay, repetitions=4000, seed=1
-    )
+    risk = simulate_procedure(small, RATES, batches, weight_decay, repetitions=4000, seed=1)
     expected = shrunk_moments(
         small.eigenvalues, small.target_energy, small.noise_variance, RATES, batches
     )

@@ -65,7 +65,9 @@ def test_rows_drawn_piece_by_piece_are_those_of_plain_sgd(dataset, options, monk
     plain = runs.multi_pass_sgd(dataset, RATES, schedules, 5, **options)
     for most in (1, 4, 2**16):
         monkeypatch.setattr("batchlaw.risk.stepping.MOST_ROWS", most)
-        last = runs.multi_pass_sgd(dataset, RATES, schedules, 5, rule=bl.sgd(average=LAST), **options)
+        last = runs.multi_pass_sgd(
+            dataset, RATES, schedules, 5, rule=bl.sgd(average=LAST), **options
+        )
         np.testing.assert_allclose(last, plain, rtol=1e-12)
 
 
@@ -129,9 +131,7 @@ def test_gradient_descent_with_a_rule_has_the_risk_of_its_run(small, dataset, st
     # The variance is linear in the squares of the labels' residuals: one sample at a time.
     unit = sum(
         small.eigenvalues
-        @ reference.momentum_run(
-            dataset[0], label, RATES, [range(18)] * T, BETAS, step, average
-        )
+        @ reference.momentum_run(dataset[0], label, RATES, [range(18)] * T, BETAS, step, average)
         ** 2
         for label in np.eye(18)
     )

@@ -170,9 +170,7 @@ class Path:
     survivals: FloatArray
 
     @classmethod
-    def of(
-        cls, data: Empirical, labels: FloatArray, gamma: FloatArray, rule: SGD = PLAIN
-    ) -> Path:
+    def of(cls, data: Empirical, labels: FloatArray, gamma: FloatArray, rule: SGD = PLAIN) -> Path:
         forcing, nu = data.correlation(labels), data.eigenvalues
         if rule.plain:
             points, kept = responses(nu, gamma), survivals(nu, gamma)

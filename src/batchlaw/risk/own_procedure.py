@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba.extending import is_jitted
 from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
@@ -72,10 +71,11 @@ def simulate_procedure(
         Batch sizes B_t, whole numbers.
     step
         ``step(u, state, features, labels, rate, t)`` makes update t = 0, 1, ..., T - 1 on a batch
-        of features (B, M) in the eigenbasis of Sigma and labels (B,). It changes the iterate
-        ``u`` (M,), which starts at zero, in place or returns the new one; what it remembers it
-        keeps in ``state``. A function compiled by ``numba.njit`` runs without the interpreter, in
-        threads. Or an update rule, ``bl.sgd(...)``, to compare with.
+        of features (B, M) and labels (B,). Coordinates are those of Sigma's eigenbasis, which
+        matters to steps like a sign. It changes the iterate ``u`` (M,), which starts at zero, in
+        place or returns the new one; what it remembers it keeps in ``state``. A function
+        compiled by ``numba.njit`` runs without the interpreter, in threads. Or an update rule,
+        ``bl.sgd(...)``, to compare with.
     repetitions
         Independent datasets, at least 3.
     seed
@@ -202,7 +202,7 @@ class OwnSteps(RowSteps):
         sizes: IntArray,
         state: FloatArray,
     ) -> None:
-        if is_jitted(self.step):
+        if rules.is_compiled(self.step):
             rules.own_steps(
                 self.step, features, labels, rows, sizes, self.rates, self.running, first, state
             )

@@ -15,9 +15,7 @@ from batchlaw.schedule.averages import running_readout
 from batchlaw.schedule.update_rule import SGD
 
 
-def filters(
-    eigenvalues: FloatArray, rates: FloatArray, rule: SGD
-) -> tuple[FloatArray, FloatArray]:
+def filters(eigenvalues: FloatArray, rates: FloatArray, rule: SGD) -> tuple[FloatArray, FloatArray]:
     """The readout per unit of initial error (without b), and per unit of b (from zero)."""
     if rule.plain:
         return empirical.filters(eigenvalues, rates)
@@ -54,7 +52,7 @@ def noise_responses(eigenvalues: FloatArray, rates: FloatArray, rule: SGD) -> Fl
 def _from_one_and_zero(
     eigenvalues: FloatArray, rates: FloatArray, rule: SGD
 ) -> tuple[FloatArray, FloatArray]:
-    """Two runs, e = 1 with b = 0 and e = 0 with b = 1: gradient points (T, 2, K), readouts (2, K)."""
+    """Gradient points (T, 2, K) and readouts (2, K) from e = 1 with b = 0 and e = 0 with b = 1."""
     running = running_readout(rule.readout(rates.size), rates.size)
     b = np.array([[0.0], [1.0]])
     e = np.ones((2, eigenvalues.size)) - b

@@ -113,8 +113,8 @@ def simulate_multi_pass(
     """Multi-pass batch SGD on fresh datasets of N = ``samples``: fluctuation around GD.
 
     All schedules of a repetition share its dataset; GD with the same rule runs on it too, with
-    its bias and its variance over the label noise kept apart. Batches are independent uniform subsets;
-    ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
+    its bias and its variance over the label noise kept apart. Batches are independent uniform
+    subsets; ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
     fresh order of the dataset each epoch (then the cross term is measured too, because
     the mean iterate is no longer GD's; likewise with a ``draw``, whose residuals may depend
     on the features). Other parameters as for ``simulate_one_pass``.

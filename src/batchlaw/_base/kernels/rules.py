@@ -6,9 +6,12 @@ A loop over updates is given the rows of every batch, so how batches are drawn i
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
+from numba.extending import is_jitted, overload
 
 from batchlaw._base.kernels.common import REORDER
 
@@ -92,6 +95,11 @@ def momentum_descent(covariance, forcing, rule, running, states):  # type: ignor
 OWN_READOUT, OWN_MEMORY = 1, 2
 
 
+def is_compiled(step: Callable[..., Any]) -> bool:
+    """Whether a step is a function compiled by Numba."""
+    return bool(is_jitted(step))
+
+
 def _take(u, new):  # type: ignore[no-untyped-def]
     """u <- new, unless the step changed u in place and returned nothing."""
 
@@ -124,7 +132,8 @@ def own_steps(step, features, labels, rows, sizes, rates, running, first, state)
             for j in range(features.shape[1]):
                 batch_features[i, j] = features[row, j]
         z, y = batch_features[:batch], batch_labels[:batch]
-        _take(state[ITERATE], step(state[ITERATE], state[OWN_MEMORY:], z, y, rates[t], t))
+        new = step(state[ITERATE], state[OWN_MEMORY:], z, y, rates[t], t)
+        _take(state[ITERATE], new)  # type: ignore[no-untyped-call]
         hold, weight = running[t]
         for j in range(features.shape[1]):
             state[OWN_READOUT, j] = hold * state[OWN_READOUT, j] + weight * state[ITERATE, j]
