@@ -138,7 +138,7 @@ def paired_difference(
     """A term of one simulated risk minus another's, with the standard error of the difference.
 
     With the same seed the repetitions share their data, and the difference is known better than
-    either side. Both need the same schedules and number of repetitions.
+    either side. ``risk`` and ``reference`` need the same schedules and number of repetitions.
     """
     first, second = _replicates(risk, term), _replicates(reference, term)
     if first.shape != second.shape:
