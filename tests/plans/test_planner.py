@@ -208,7 +208,8 @@ def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
     assert made.batches.max() > 16
     kappa = bl.influence(paper, RATES)
     rho = bl.effective_fluctuation(kappa, made.batches, 16, replacement=True)
-    assert made.prediction["effective_fluctuation"] == rho
+    # One schedule and two are summed in another order.
+    assert made.prediction["effective_fluctuation"] == pytest.approx(rho, rel=1e-14)
     assert "with replacement" in made.assumptions[-1]
 
 
