@@ -279,3 +279,58 @@ def enumerated(mu, optimum, features, labels, rates, sequences):
     theta = gradient_descent(features, labels, rates)
     away = np.array([sgd(features, labels, rates, rows) - theta for rows in sequences])
     return (away**2 @ mu).mean(), 2 * (mu * (theta - optimum)) @ away.mean(axis=0)
+
+
+def momentum_run(features, labels, rates, index_sets, betas, step, average):
+    """SGD with any of the steps above from zero, read out by weights on its iterates."""
+    u = v = readout = np.zeros(features.shape[1])
+    for rate, rows, beta, weight in zip(rates, index_sets, betas, average, strict=True):
+
+        def gradient(y, rows=rows):
+            return sum(features[i] * (features[i] @ y - labels[i]) for i in rows) / len(rows)
+
+        u, v = step(u, v, gradient, rate, beta)
+        readout = readout + weight * u
+    return readout
+
+
+def dense_momentum_fluctuation(
+    covariance, features, labels, rates, batches, betas, step, average, replacement=False
+):
+    """tr(Sigma Cov(readout)) given the data, from full matrices over (u, v, readout).
+
+    The maps are found by probing ``step`` with unit vectors, the covariance of a batch's gradient
+    sample by sample at the point where it is taken, as in ``dense_fluctuation``.
+    """
+    N, M = features.shape
+    hessians = [np.outer(z, z) for z in features]
+    mean_hessian, correlation = sum(hessians) / N, features.T @ labels / N
+    mean, C = np.zeros(2 * M), np.zeros((3 * M, 3 * M))
+    for rate, batch, beta, weight in zip(rates, batches, betas, average, strict=True):
+
+        def probe(x, gradient, rate=rate, beta=beta, weight=weight):
+            u, v = step(x[:M], x[M:], gradient, rate, beta)
+            return np.concatenate([u, v, weight * u])
+
+        def point(x, probe=probe):
+            points = []
+            probe(x, lambda at: points.append(at) or np.zeros(M))
+            return points[0]
+
+        unit = np.eye(2 * M)
+        F = np.zeros((3 * M, 3 * M))
+        F[:, : 2 * M] = np.stack([probe(x, lambda y: mean_hessian @ y) for x in unit], axis=1)
+        F[2 * M :, 2 * M :] = np.eye(M)
+        G = np.stack([point(x) for x in unit], axis=1)
+        into = np.stack([probe(np.zeros(2 * M), lambda y, n=n: n) for n in np.eye(M)], axis=1)
+        y, spread = point(mean), G @ C[: 2 * M, : 2 * M] @ G.T
+        gradients = [z * (z @ y - label) for z, label in zip(features, labels, strict=True)]
+        noise = np.zeros((M, M))
+        for hessian, gradient in zip(hessians, gradients, strict=True):
+            away = gradient - sum(gradients) / N
+            turned = hessian - mean_hessian
+            noise += (np.outer(away, away) + turned @ spread @ turned) / N
+        rho = 1 / batch if replacement else (N - batch) / (batch * (N - 1))
+        C = F @ C @ F.T + rho * into @ noise @ into.T
+        mean = probe(mean, lambda y: mean_hessian @ y - correlation)[: 2 * M]
+    return np.trace(covariance @ C[2 * M :, 2 * M :])

@@ -18,6 +18,7 @@ SCRIPTS = {
         (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
     ],
     "explorer_pictures.py": [([".", "--only", "explorer"], {"explorer"})],
+    "own_procedure.py": [(["--quick"], set())],
     "run_length_choices.py": [(["."], {"frontier", "schedules"})],
     "pilot_regret.py": [([".", "--pilots", "2"], {"pilot_regret"})],
     "pilot_to_plan.py": [(["--quick"], set())],

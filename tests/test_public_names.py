@@ -36,8 +36,9 @@ SUBMODULES = {
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
         OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation Worth WorthMap
         best_batch best_run_length best_run_length_and_rate by_law compare exact frontier
-        largest_harmless_batch model_noise noise_scales plan_weights reducible_curve
-        risk_quantiles run_length_choices saturation saturation_batch worth worth_map
+        largest_harmless_batch model_noise noise_scales paired_difference plan_weights
+        reducible_curve risk_quantiles run_length_choices saturation saturation_batch
+        simulate_procedure worth worth_map
     """,
     "estimate": """
         EstimatedSpectrum InfluenceBand ModelSpectrum Regret Tail adam_influence

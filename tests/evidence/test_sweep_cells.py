@@ -92,6 +92,33 @@ def test_a_simulated_cell_is_the_direct_call_with_its_standard_errors(setting, p
     assert errors == {f"{part}_se" for part in ("total", *parts)}
 
 
+@pytest.mark.parametrize("procedure", ["one-pass", "multi-pass", "reshuffled", "gd"])
+def test_a_cell_with_a_rule_is_simulated_with_it_where_nothing_else_can(setting, procedure):
+    """Its oracle is that of the rule's own influence; one pass is exact unless asked otherwise."""
+    problem, rates, _ = setting
+    words = {"momentum": 0.5, "average": "tail:0.5"}
+    rule = bl.sgd(**words)
+    kappa = bl.influence(problem, rates, rule=rule)
+    batches = bl.schedule_families(kappa, 160, max_batch=48)["oracle"]
+    draws = {"repetitions": 8, "seed": 5, "threads": 1, "rule": rule}
+    cell = {**DRAWN, **words, "steps": 20, "procedure": procedure}
+    if procedure == "one-pass":
+        exact = bl.one_pass_risk(problem, rates, batches, rule=rule)
+        _assert_same(solve(cell), exact, ["bias", "variance"])
+        risk = bl.simulate_one_pass(problem, rates, batches, **draws)
+        result = solve({**cell, **MONTE_CARLO})
+        assert result["variance_se"] == risk.standard_error("variance")
+    else:
+        draws["samples"] = cell["samples"] = 48
+        if procedure == "gd":
+            risk = bl.simulate_gradient_descent(problem, rates, **draws)
+        else:
+            reshuffle = procedure == "reshuffled"
+            risk = bl.simulate_multi_pass(problem, rates, batches, reshuffle=reshuffle, **draws)
+        result = solve({**cell, "repetitions": 8, "data_seed": 5})
+    _assert_same(result, risk, ["bias", "variance"])
+
+
 def test_defaults_are_those_of_the_command_line(setting):
     assert solve({**DRAWN, "steps": 20, "batches": "oracle", "mean_batch": 8}) == solve(
         {**DRAWN, "steps": 20, "gamma": 0.05, "sigma": 1.0, "solver": "exact"}

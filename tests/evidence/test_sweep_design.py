@@ -197,9 +197,12 @@ REFUSED = [
     (f"{SMALL}[solver]\nrepetitions = 3", "solver.repetitions"),
     (f"{SMALL}[solver]\ndata_seed = [1, 2]", "solver.data_seed"),
     (f"{SMALL}[solver]\nkind = 'guess'", "solver.kind"),
-    (f"{SMALL}[solver]\nkind = ['exact', 'simulated']\nmomentum = 0.5", "solver.momentum"),
+    (
+        f"{SMALL}[solver]\nprocedure = 'multi-pass'\nkind = ['exact', 'simulated']\nmomentum = 0.5",
+        "solver.kind",
+    ),
     (f"{SMALL}[solver]\nsamples = 64", "solver.samples"),
-    (f"{SMALL}[solver]\nprocedure = ['one-pass', 'gd']\nmomentum = 0.5", "solver.momentum"),
+    (f"{SMALL}[solver]\nprocedure = ['one-pass', 'gd']\naverage = 'half'", "solver.average"),
     ("[problem]\nkind = 'truncation'\nseed = 3", "problem.seed"),
     ("[problem]\nkind = 'mu.csv'", "problem.kind"),
 ]

@@ -261,7 +261,7 @@ def test_a_check_of_what_has_no_samples_is_refused(client):
     many = {"eigenvalue": [1.0], "energy": [1.0], "multiplicity": [1e9]}
     for asked, field in (
         ({"setting": {"problem": "sketch"}}, "problem"),
-        ({"setting": {"momentum": 0.5}}, "momentum"),
+        ({"setting": {"procedure": "multi-pass", "momentum": 0.5}}, "procedure"),
         ({"setting": {"procedure": "reshuffled"}}, "procedure"),
         ({"setting": {"budget": 10**10}}, "budget"),
         ({"setting": {"problem": "spectrum", "spectrum": many}}, "spectrum"),
@@ -302,7 +302,7 @@ def _finished(client, name):
         ({"rates": "cosine", "stable": 0.7}, "stable"),
         ({"rates": "step", "drops": "a"}, "drops"),
         ({"average": "half"}, "average"),
-        ({"procedure": "multi-pass", "momentum": 0.5}, "momentum"),
+        ({"procedure": "multi-pass", "average": "half"}, "average"),
         ({"nesterov": True}, "nesterov"),
         ({"samples": 100}, "samples"),
     ],
@@ -512,18 +512,48 @@ def test_a_view_of_reshuffling_is_simulated_and_has_standard_errors(client):
     assert _view(client)["schedules"][0]["risk"]["standard_error"] is None
 
 
+AVERAGED = RESHUFFLED | {"procedure": "multi-pass", "momentum": 0.5, "average": "tail:0.5"}
+
+
+def test_a_view_of_many_passes_with_a_rule_is_simulated_with_that_rule(client):
+    found = _view(client, **AVERAGED)
+    problem, rates = bl.Problem.paper(sketch=16), bl.wsd(32, 0.05)
+    rule = bl.sgd(0.5, average="tail:0.5")
+    sizes = [row["batches"] for row in found["schedules"]]
+    np.testing.assert_array_equal(
+        sizes[0], bl.allocate(bl.influence(problem, rates, rule=rule), 256, max_batch=64)
+    )
+    risk = bl.simulate_multi_pass(
+        problem, rates, sizes, samples=64, rule=rule, repetitions=100, seed=0
+    )
+    totals = [row["risk"]["total"] for row in found["schedules"]]
+    np.testing.assert_allclose(totals, risk.total, rtol=1e-12)
+    assert found["schedules"][0]["risk"]["standard_error"]["fluctuation"] > 0.0
+
+
+@pytest.mark.slow
+def test_a_check_simulates_momentum_and_averages_too(client):
+    setting = {"momentum": 0.5, "average": "ema:0.9", "m": 16, "steps": 32, "budget": 128}
+    name = client.post("/api/checks", json={"setting": setting, "repetitions": 100}).json()["id"]
+    while not (state := client.get(f"/api/checks/{name}").json())["finished"]:
+        time.sleep(0.05)
+    assert state["error"] == ""
+    assert state["apart"] < 5.0
+
+
 def test_what_is_not_known_for_a_setting_is_left_out_with_a_reason(client):
     simple = SIMPLE | {"steps": 128, "budget": 1024}
-    for setting in (RESHUFFLED, simple):
+    for setting in (RESHUFFLED, AVERAGED, simple):
         reply = client.post("/api/along", json=setting)
         assert reply.status_code == 200
         assert reply.json()["paths"] == []
         assert reply.json()["reason"]
         drawn = client.post("/api/score", json={"setting": setting, "heights": [1.0, 2.0]}).json()
         assert drawn["path"] is None
-    collapse = client.post("/api/collapse", json=RESHUFFLED).json()
-    assert collapse["points"] == []
-    assert collapse["reason"]
+    for setting in (RESHUFFLED, AVERAGED):
+        collapse = client.post("/api/collapse", json=setting).json()
+        assert collapse["points"] == []
+        assert collapse["reason"]
     assert client.post("/api/along", json={}).json()["reason"] == ""
 
 

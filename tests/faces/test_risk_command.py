@@ -114,6 +114,23 @@ def test_momentum_and_averages_reach_the_solver(paper, capsys):
     assert row["total"] == expected.total
 
 
+def test_momentum_and_averages_reach_the_simulator_and_the_oracle(paper, capsys):
+    options = ["--solver", "simulated", "--momentum", "0.9", "--average", "ema:0.99"]
+    oracle, constant = _json(capsys, *options, "--repetitions", "5")["schedules"]
+    rates, rule = bl.wsd(64, 0.05), bl.sgd(0.9, average="ema:0.99")
+    batches = bl.schedule_families(bl.influence(paper, rates, rule=rule), 512)
+    schedules = [batches["oracle"], np.full(64, 8)]
+    risk = bl.simulate_one_pass(paper, rates, schedules, rule=rule, repetitions=5, seed=0)
+    assert [oracle["total"], constant["total"]] == risk.total.tolist()
+    assert oracle["variance_se"] == risk.standard_error("variance")[0]
+    reuse = ["--procedure", "multi-pass", "--samples", "64", "--repetitions", "5"]
+    (row,) = _json(capsys, *options, *reuse, "--batches", "constant")["schedules"]
+    risk = bl.simulate_multi_pass(
+        paper, rates, np.full((1, 64), 8), samples=64, rule=rule, repetitions=5, seed=0
+    )
+    assert row["fluctuation"] == risk.fluctuation[0]
+
+
 def test_files_bring_spectrum_rates_and_batches(tmp_path, capsys):
     spectrum, rates, batches = (tmp_path / f"{name}.csv" for name in ("mu", "rates", "b"))
     spectrum.write_text("eigenvalue,energy,multiplicity\n0.5,1.0,1\n0.1,2.0,3\n")

@@ -330,7 +330,25 @@ def test_every_spectrum_can_be_planned_for(paper):
         assert 0.6 < plan.prediction["noise_against_constant"] < 0.8
 
 
-def test_a_plan_with_momentum_is_for_one_pass(paper):
-    reuse = {"procedure": "multi-pass", "dataset_size": 64}
-    with refused("momentum"):
-        bl.plan(RATES, 512, spectrum=paper, rule=bl.sgd(0.9), **reuse)
+@pytest.mark.parametrize("options", [{"momentum": 0.8}, {"average": "tail:0.5"}], ids=str)
+def test_a_plan_for_reused_data_follows_the_rules_own_influence(small, options):
+    """What it promises, against the exact fluctuation on a dataset, where label noise dominates."""
+    quiet = bl.Problem.from_spectrum(small.eigenvalues, 0.01 * small.target_energy, 1.3)
+    rates, rule = bl.constant(40, 0.03), bl.sgd(**options)
+    reuse = {"procedure": "multi-pass", "dataset_size": 200, "stages": None}
+    made = bl.plan(rates, 640, spectrum=quiet, rule=rule, **reuse)
+    own = bl.influence(quiet, rates, rule=rule)
+    np.testing.assert_array_equal(made.batches, bl.allocate(own, 640, max_batch=200))
+    schedules = [made.batches, np.full(40, 16), bl.allocate(bl.influence(quiet, rates), 640)]
+    risk = bl.multi_pass_risk(quiet, rates, schedules, dataset=quiet.sample(200, 1), rule=rule)
+    promised = made.prediction["noise_against_constant"]
+    assert risk.ratio("fluctuation", 0, 1)[0] == pytest.approx(promised, rel=0.06)
+    assert risk.fluctuation[0] < risk.fluctuation[2]
+
+
+def test_a_rule_is_no_part_of_a_given_influence(small):
+    """Plain SGD's influence can lose to a constant batch for an averaged iterate."""
+    rates = bl.constant(40, 0.05)
+    plain = bl.influence(small, rates)
+    with refused("rule"):
+        bl.plan(rates, 320, influence=plain, rule=bl.sgd(average="tail:0.5"))

@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -121,3 +123,24 @@ def test_a_ratio_names_bad_terms_and_schedules(small):
         risk.ratio("varience", 0, 1)
     with refused("schedule"):
         risk.ratio("variance", 2, 0)
+
+
+def test_batches_that_are_worse_for_an_average_than_constant_are_named(paper):
+    """From plain SGD's influence; batches from the average's own influence have no note."""
+    rates = bl.constant(512, 0.05)
+    for average in ("tail:0.5", "ema:0.99"):
+        plain, own = (
+            bl.allocate(bl.influence(paper, rates, **options), 8 * 512)
+            for options in ({}, {"average": average})
+        )
+        schedules = {"own": own, "plain": plain, "constant": np.full(512, 8)}
+        risk = bl.one_pass_risk(paper, rates, schedules, average=average)
+        (note,) = risk.notes
+        assert (note.kind, note.schedule) == ("allocation", 1)
+        assert "the batches of the plain one leave" in note.naming(list(schedules))
+        said = float(re.search(r"about ([\d.]+) times", note)[1])
+        assert said == pytest.approx(risk.ratio("variance", 1, 2)[0], rel=0.1)
+        assert risk.ratio("variance", 1, 2)[0] > 1.2
+        assert risk.ratio("variance", 0, 2)[0] < 0.91
+        assert bl.one_pass_risk(paper, rates, own, average=average).notes == ()
+    assert bl.one_pass_risk(paper, rates, plain).notes == ()

@@ -1,5 +1,7 @@
 """Whole settings, and the choices of batches, run length and rate that are best for them.
 
+``simulate_procedure`` gives the risk of a procedure of your own.
+
 Public as ``bl.design``. ``bl.Case`` and ``bl.optimal_batches`` live here too.
 """
 
@@ -31,6 +33,7 @@ from batchlaw.design.run_length import (
     run_length_choices,
 )
 from batchlaw.design.schedule_worth import Worth, WorthMap, worth, worth_map
+from batchlaw.risk.own_procedure import paired_difference, simulate_procedure
 from batchlaw.risk.procedure import Procedure
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
 
@@ -62,12 +65,14 @@ __all__ = [
     "largest_harmless_batch",
     "model_noise",
     "noise_scales",
+    "paired_difference",
     "plan_weights",
     "reducible_curve",
     "risk_quantiles",
     "run_length_choices",
     "saturation",
     "saturation_batch",
+    "simulate_procedure",
     "worth",
     "worth_map",
 ]

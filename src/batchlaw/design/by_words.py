@@ -31,9 +31,9 @@ from batchlaw.design.vocabulary import (
     SOLVERS,
 )
 from batchlaw.model.problem import KINDS, Problem
-from batchlaw.risk.procedure import Procedure, check_simulated, procedure_by_words
+from batchlaw.risk.procedure import Procedure, procedure_by_words
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, rates_by_name
-from batchlaw.schedule.update_rule import rule_by_words
+from batchlaw.schedule.update_rule import UpdateRule, rule_by_words
 
 Words = Mapping[str, Any]
 
@@ -133,14 +133,18 @@ def batches_by_words(
     return {name: np.asarray(schedule(name), dtype=np.float64) for name in names}
 
 
-def is_simulated(words: Words, procedure: Procedure) -> bool:
-    """Whether Monte Carlo is asked for, or the only solver of the procedure."""
-    solver = words.get("solver") or (EXACT if procedure.solvable else SIMULATED)
+def is_simulated(words: Words, procedure: Procedure, rule: UpdateRule) -> bool:
+    """Whether Monte Carlo is asked for, or the only solver of the procedure with this rule."""
+    solved = procedure.solves(rule)
+    solver = words.get("solver") or (EXACT if solved else SIMULATED)
     if checks.choice("solver", solver, SOLVERS) == SIMULATED:
         return True
     refuse_unused(words, ("repetitions", "data_seed"), "the exact solver")
-    if not procedure.solvable:
-        raise InputError("solver", f"must be {SIMULATED} for procedure {procedure.name}", solver)
+    if not solved:
+        what = f" with {arg(rule.changed[0])}" if procedure.solvable else ""
+        raise InputError(
+            "solver", f"must be {SIMULATED} for procedure {procedure.name}{what}", solver
+        )
     return False
 
 
@@ -148,8 +152,7 @@ def case_by_words(words: Words, *, batches: str = "oracle,constant") -> Case:
     """The case that the words describe; ``batches`` names the schedules where the words do not."""
     procedure, rule = procedure_by_words(words), rule_by_words(words)
     procedure.check_rule(rule)
-    if is_simulated(words, procedure):
-        check_simulated(rule)
+    is_simulated(words, procedure, rule)  # refuses a solver that there is not
     gamma = rates_by_words(words)
     case = Case(problem_by_words(words), gamma, procedure=procedure, rule=rule)
     if not procedure.summary:

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
-from batchlaw._base.errors import InputError
+from batchlaw._base.errors import InputError, arg
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.procedure import Draws, Procedure, Setup
@@ -90,6 +90,10 @@ class Case:
         """The risk without Monte Carlo; with ``trajectory``, before and after every update."""
         if trajectory and not self.procedure.traceable:
             raise InputError("trajectory", f"has no use with procedure {self.procedure.name}")
+        if trajectory and not self.solved:
+            changed = arg(self.rule.changed[0])
+            raise InputError("trajectory", f"has no use where {changed} makes the risk simulated")
+        self.procedure.check_solved(self.rule)
         return self.procedure.expected(self._setup, trajectory=trajectory)
 
     def simulate(
@@ -100,7 +104,12 @@ class Case:
 
     def solve(self) -> Risk:
         """The risk without Monte Carlo where the procedure has a solver, else simulated."""
-        return self.risk() if self.procedure.solvable else self.simulate()
+        return self.risk() if self.solved else self.simulate()
+
+    @property
+    def solved(self) -> bool:
+        """Whether ``risk`` can be computed: there is a solver for this procedure and rule."""
+        return self.procedure.solves(self.rule)
 
     @property
     def _setup(self) -> Setup:

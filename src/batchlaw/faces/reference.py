@@ -8,9 +8,9 @@ from batchlaw._base.words import KINDS, Word
 from batchlaw.design.glossary import GLOSSARY
 from batchlaw.design.vocabulary import SECTIONS
 from batchlaw.plans.trainers.registry import table_rows as trainer_rows
-from batchlaw.risk.procedure import PROCEDURES
+from batchlaw.risk.procedure import PROCEDURES, Procedure
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, parameter_help
-from batchlaw.schedule.update_rule import rule_words
+from batchlaw.schedule.update_rule import SGD, rule_words
 
 # How each kind of word is written in a file or an option.
 _WRITTEN = dict(
@@ -52,11 +52,19 @@ def procedures_table() -> str:
             kind.title,
             ", ".join(part.replace("_", " ") for part in kind.parts),
             kind.summary.replace("_", " ") or "none",
-            "without Monte Carlo, or simulated" if kind.solvable else "simulated",
+            _solvers(kind),
         )
         for name, kind in PROCEDURES.items()
     ]
     return _table(("procedure", "what it is", "parts of its risk", "summary", "its risk"), rows)
+
+
+def _solvers(kind: type[Procedure]) -> str:
+    if not kind.solvable:
+        return "simulated"
+    everywhere = kind().solves(SGD(momentum=0.5))
+    scope = "" if everywhere else " for plain SGD"
+    return f"without Monte Carlo{scope}, or simulated"
 
 
 def rules_table() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,11 @@ from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.model.problem import Problem
 from batchlaw.risk.empirical import Empirical, check_finite, check_reused, responses, survivals
 from batchlaw.risk.gradient_descent import dataset_risk
-from batchlaw.risk.over_datasets import reuse_name
 from batchlaw.risk.result import Note, Risk
+from batchlaw.risk.rule_filters import gradient_points, noise_responses
 from batchlaw.risk.runs import Dataset
 from batchlaw.risk.stability import excess_note
-from batchlaw.schedule.update_rule import check_stable
+from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, check_stable, linear
 
 # Products z_a z_b kept between steps: 1 GB of doubles. Larger tables are formed at each step.
 MAX_TABLE_ENTRIES = 2**27
@@ -37,6 +38,7 @@ def fluctuation_given_dataset(
     *,
     replacement: bool = False,
     truncate: int | None = None,
+    rule: UpdateRule | None = None,
 ) -> Risk:
     r"""Exact risk of multi-pass SGD on this dataset, averaged over the batches only.
 
@@ -53,6 +55,11 @@ def fluctuation_given_dataset(
     z_a z_b couple the entries, in two matrix products per step for all schedules together.
     Bias, variance and cross are those of ``gradient_descent.given_dataset``.
 
+    With momentum and averaging E[u_t] is GD's iterate with the same rule, and the noise of a
+    batch has the covariance in brackets, times rho, with r and C at the gradient point
+    y = u + look v. So C becomes the covariances of iterate and velocity, and
+    Fluc = sum_t tr(Y_t N_t), with N_t the noise of step t and Y_t its response in the readout.
+
     Parameters
     ----------
     rates : (T,) array
@@ -68,25 +75,35 @@ def fluctuation_given_dataset(
         those with the largest nu_a nu_b; follow the others to first order in rho. The
         schedule with the largest fluctuation is also solved exactly: ``notes`` report twice
         its relative error for all, and ``uncertainty`` the same as a share of the excess.
+    rule
+        The update rule, ``bl.sgd(...)``; plain SGD by default.
     """
     problem = problem.expanded()
-    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    update = linear(rule, "the exact risk given a dataset")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     features, labels = check_reused(problem, dataset)
     rho = fluctuation_factors(batches, gamma.size, labels.size, replacement=replacement)
     data = Empirical.of(problem, features)
-    descent = dataset_risk(problem, gamma, data, (features, labels))
+    descent = dataset_risk(problem, gamma, data, (features, labels), update)
     K = data.eigenvalues.size
     k = K if truncate is None else min(checks.count("truncate", truncate), K)
 
-    path = Path.of(data, labels, gamma)
-    fluctuation = _fluctuation(data, path, gamma, rho, k)
+    path = Path.of(data, labels, gamma, update)
+
+    def solve(rho: FloatArray, k: int) -> FloatArray:
+        if update.plain:
+            return _fluctuation(data, path, gamma, rho, k)
+        return _fluctuation_under(update.coefficients(gamma), data, path, rho, k)
+
+    fluctuation = solve(rho, k)
     check_finite(fluctuation, gamma, data.eigenvalues)
-    risk = around(descent, fluctuation, procedure=reuse_name(replacement))
+    drawn = f"{'with' if replacement else 'without'} replacement"
+    risk = around(descent, fluctuation, procedure=f"{update.title('multi-pass SGD')}, {drawn}")
     if (note := excess_note(problem, np.asarray(risk.excess))) is not None:
         risk = replace(risk, notes=(note,))
     if k < K:
         noisiest = int(np.argmax(fluctuation))
-        exact = _fluctuation(data, path, gamma, rho[noisiest : noisiest + 1], K)[0]
+        exact = solve(rho[noisiest : noisiest + 1], K)[0]
         share = (
             TRUNCATION_SAFETY
             * abs(fluctuation[noisiest] - exact)
@@ -139,11 +156,12 @@ class Path:
     ----------
     labels : (N,) array
     iterates : (T, K) array
-        theta_{t-1} in the eigenbasis of Sigma_hat.
+        theta_{t-1} in the eigenbasis of Sigma_hat; with another rule, where GD takes its gradient.
     gradients : (T, K) array
         q_t, the mean of z_i r_i.
     survivals : (T, K) array
-        prod_{s>t} (1 - gamma_s nu), so that Y_t = diag(p) V^T Sigma V diag(p).
+        p = prod_{s>t} (1 - gamma_s nu), so that Y_t = diag(p) V^T Sigma V diag(p). With
+        another rule p is the readout's response to the gradient's noise, gamma_t included.
     """
 
     labels: FloatArray
@@ -152,15 +170,14 @@ class Path:
     survivals: FloatArray
 
     @classmethod
-    def of(cls, data: Empirical, labels: FloatArray, gamma: FloatArray) -> Path:
-        forcing = data.correlation(labels)
-        iterates = responses(data.eigenvalues, gamma) * forcing
-        return cls(
-            labels,
-            iterates,
-            forcing - data.eigenvalues * iterates,
-            survivals(data.eigenvalues, gamma),
-        )
+    def of(cls, data: Empirical, labels: FloatArray, gamma: FloatArray, rule: SGD = PLAIN) -> Path:
+        forcing, nu = data.correlation(labels), data.eigenvalues
+        if rule.plain:
+            points, kept = responses(nu, gamma), survivals(nu, gamma)
+        else:
+            points, kept = gradient_points(nu, gamma, rule), noise_responses(nu, gamma, rule)
+        iterates = points * forcing
+        return cls(labels, iterates, forcing - nu * iterates, kept)
 
     def squares(self, data: Empirical, t: int) -> FloatArray:
         """r_i^2 at step t."""
@@ -187,19 +204,9 @@ def _readout(data: Empirical, path: Path, t: int) -> FloatArray:
 def _fluctuation(
     data: Empirical, path: Path, gamma: FloatArray, rho: FloatArray, k: int
 ) -> FloatArray:
-    """Fluctuation of every schedule, (S,), with feedback of k of the K directions.
-
-    C is packed: entries a <= b, those off the diagonal times sqrt(2). With the products
-    z_a z_b packed alike in a table W (N, P), z_i^T C z_i is W C and Z^T diag(x) Z is W^T x.
-    """
-    z, nu = data.features, data.eigenvalues
-    N, K = z.shape
-    a, b = _entries(nu, k)
-    scale = np.where(a == b, 1.0, np.sqrt(2.0))
-    product = nu[a] * nu[b]
-    sigma = scale * data.covariance[a, b]
-    blocks = _row_blocks(N, a.size)
-    table = _packed(z, a, b, scale) if len(blocks) == 1 else None
+    """Fluctuation of every schedule, (S,), with feedback of k of the K directions."""
+    nu, entries = data.eigenvalues, Entries.of(data, k)
+    a, b = entries.a, entries.b
     C = np.zeros((a.size, rho.shape[0]))
     rest = np.zeros(rho.shape[0])
 
@@ -210,23 +217,96 @@ def _fluctuation(
         if not strength.any():
             C *= decay[:, None]
             continue
-        squares = path.squares(data, t)
-        mean = scale * path.gradients[t, a] * path.gradients[t, b]
-        if k < K:
-            readout = _readout(data, path, t)
-            adjoint = sigma * path.survivals[t, a] * path.survivals[t, b]
-            rest -= strength * (readout[-1] - adjoint @ mean)
+        fresh, mean, unpacked = entries.noise(path, t, C, strength)
+        rest += unpacked
+        kernels.covariance_step(C, fresh, strength, decay, entries.product, mean)
+    return entries.sigma @ C + rest
+
+
+def _fluctuation_under(
+    rule: FloatArray, data: Empirical, path: Path, rho: FloatArray, k: int
+) -> FloatArray:
+    """``_fluctuation`` for the coefficients (T, 5) of another rule, as the sum of tr(Y_t N_t)."""
+    entries = Entries.of(data, k)
+    a, b = entries.a, entries.b
+    first, second = data.eigenvalues[a], data.eigenvalues[b]
+    C = np.zeros((4, a.size, rho.shape[0]))
+    total = np.zeros(rho.shape[0])
+    for t, step in enumerate(rule):
+        look, strength = step[0], rho[:, t]
+        noise = np.zeros_like(C[0])
+        if strength.any():
+            at_gradient = C[kernels.EE] + look * (C[kernels.EV] + C[kernels.VE])
+            at_gradient += look**2 * C[kernels.VV]
+            fresh, mean, unpacked = entries.noise(path, t, at_gradient, strength)
+            noise = fresh - strength * (entries.product[:, None] * at_gradient + mean[:, None])
+            total += entries.sigma * path.survivals[t, a] * path.survivals[t, b] @ noise + unpacked
+        kernels.momentum_covariance_step(C, noise, step, first, second)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The entries a <= b of C that feed back, packed: those off the diagonal times sqrt(2).
+
+    With the products z_a z_b packed alike in a table W (N, P), z_i^T C z_i is W C and
+    Z^T diag(x) Z is W^T x.
+    """
+
+    data: Empirical
+    a: IntArray
+    b: IntArray
+    scale: FloatArray
+    blocks: list[slice]
+    table: FloatArray | None
+
+    @classmethod
+    def of(cls, data: Empirical, k: int) -> Entries:
+        a, b = _entries(data.eigenvalues, k)
+        scale = np.where(a == b, 1.0, np.sqrt(2.0))
+        blocks = _row_blocks(data.features.shape[0], a.size)
+        table = _packed(data.features, a, b, scale) if len(blocks) == 1 else None
+        return cls(data, a, b, scale, blocks, table)
+
+    @cached_property
+    def product(self) -> FloatArray:
+        """nu_a nu_b."""
+        nu: FloatArray = self.data.eigenvalues
+        return nu[self.a] * nu[self.b]
+
+    @cached_property
+    def sigma(self) -> FloatArray:
+        """V^T Sigma V, packed."""
+        return self.scale * self.data.covariance[self.a, self.b]
+
+    def noise(
+        self, path: Path, t: int, C: FloatArray, strength: FloatArray
+    ) -> tuple[FloatArray, FloatArray, FloatArray | float]:
+        """Of step t: strength Z^T diag(r_i^2 + z_i^T C z_i) Z / N (P, S), q q^T (P,), and the rest.
+
+        The rest is what the entries that are not packed add to the fluctuation, to first order.
+        """
+        N = path.labels.size
+        squares = path.squares(self.data, t)
+        mean = self.scale * path.gradients[t, self.a] * path.gradients[t, self.b]
+        truncated = self.a.size < self.data.eigenvalues.size * (self.data.eigenvalues.size + 1) // 2
+        rest: FloatArray | float = 0.0
+        if truncated:
+            readout = _readout(self.data, path, t)
+            adjoint = self.sigma * path.survivals[t, self.a] * path.survivals[t, self.b]
+            rest = -strength * (readout[-1] - adjoint @ mean)
         fresh: FloatArray | float = 0.0
-        for rows in blocks:
-            W = _packed(z[rows], a, b, scale) if table is None else table
+        for rows in self.blocks:
+            W = self.table
+            if W is None:
+                W = _packed(self.data.features[rows], self.a, self.b, self.scale)
             noise = W @ C
             noise += squares[rows, None]
             noise *= strength / N
             fresh = fresh + W.T @ noise
-            if k < K:
-                rest += (readout[:-1][rows] - W @ adjoint) @ noise
-        kernels.covariance_step(C, fresh, strength, decay, product, mean)
-    return sigma @ C + rest
+            if truncated:
+                rest = rest + (readout[:-1][rows] - W @ adjoint) @ noise
+        return np.asarray(fresh), mean, rest
 
 
 def _entries(nu: FloatArray, k: int) -> tuple[IntArray, IntArray]:

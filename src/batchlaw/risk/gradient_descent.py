@@ -7,15 +7,18 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base.checks import FloatArray
 from batchlaw.model.problem import Problem
-from batchlaw.risk.empirical import Empirical, check_features, check_finite, check_reused, filters
+from batchlaw.risk.empirical import Empirical, check_features, check_finite, check_reused
 from batchlaw.risk.result import Risk
+from batchlaw.risk.rule_filters import filters
 from batchlaw.risk.runs import Dataset, check_dataset
 from batchlaw.risk.stability import excess_note
-from batchlaw.schedule.update_rule import check_stable
+from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, check_stable, linear
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by check_finite
-def given_features(problem: Problem, rates: ArrayLike, features: ArrayLike) -> Risk:
+def given_features(
+    problem: Problem, rates: ArrayLike, features: ArrayLike, *, rule: UpdateRule | None = None
+) -> Risk:
     r"""Exact risk of normal GD on these features, averaged over the labels.
 
     With Sigma_hat = V nu V^T, f = prod_t (1 - gamma_t nu) and h = (1 - f)/nu
@@ -24,7 +27,8 @@ def given_features(problem: Problem, rates: ArrayLike, features: ArrayLike) -> R
         Bias = |Sigma^{1/2} (u* - V (1 - f) V^T u*)|^2
         Var  = s2/N sum_a h_a^2 nu_a (V^T Sigma V)_aa
 
-    Cost O(N M^2 + T M).
+    With momentum or averaging f and h are the same two responses of the rule's readout
+    (``rule_filters``). Cost O(N M^2 + T M).
 
     Parameters
     ----------
@@ -32,23 +36,29 @@ def given_features(problem: Problem, rates: ArrayLike, features: ArrayLike) -> R
         Step sizes gamma_t.
     features : (N, M) array
         Samples z_i in the problem's eigenbasis; N < M is allowed.
+    rule
+        The update rule, ``bl.sgd(...)``; plain GD by default.
     """
     problem = problem.expanded()
-    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    update = linear(rule, "gradient descent")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     z, _ = check_dataset((np.asarray(features), np.zeros(np.shape(features)[0])))
     check_features(problem, z)
     data = Empirical.of(problem, z)
-    survival, response = filters(data.eigenvalues, gamma)
+    survival, response = filters(data.eigenvalues, gamma, update)
     bias_error = _bias_error(problem, data, survival)
     bias = float(problem.eigenvalues @ bias_error**2)
     captured = (data.root**2).sum(axis=1)
     unit = float(captured @ (response**2 * data.eigenvalues)) / z.shape[0]
     check_finite(np.array([bias, unit]), gamma, data.eigenvalues)
-    return _risk(problem, "exact given the features", bias, problem.noise_variance * unit, 0.0)
+    variance = problem.noise_variance * unit
+    return _risk(problem, update, "exact given the features", bias, variance, 0.0)
 
 
 @np.errstate(over="ignore", invalid="ignore")  # refused by check_finite
-def given_dataset(problem: Problem, rates: ArrayLike, dataset: Dataset) -> Risk:
+def given_dataset(
+    problem: Problem, rates: ArrayLike, dataset: Dataset, *, rule: UpdateRule | None = None
+) -> Risk:
     """Exact risk of normal GD on this dataset, labels included.
 
     GD is linear in the labels z . u* + residual, so its error is a bias part and a response
@@ -61,30 +71,36 @@ def given_dataset(problem: Problem, rates: ArrayLike, dataset: Dataset) -> Risk:
         Step sizes gamma_t.
     dataset
         Features (N, M) in the problem's eigenbasis and labels (N,).
+    rule
+        The update rule, ``bl.sgd(...)``; plain GD by default.
     """
     problem = problem.expanded()
-    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    update = linear(rule, "gradient descent")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     features, labels = check_reused(problem, dataset)
-    return dataset_risk(problem, gamma, Empirical.of(problem, features), (features, labels))
+    data = Empirical.of(problem, features)
+    return dataset_risk(problem, gamma, data, (features, labels), update)
 
 
-def dataset_risk(problem: Problem, gamma: FloatArray, data: Empirical, dataset: Dataset) -> Risk:
+def dataset_risk(
+    problem: Problem, gamma: FloatArray, data: Empirical, dataset: Dataset, rule: SGD = PLAIN
+) -> Risk:
     """``given_dataset`` after the checks, for solvers that already have the eigenbasis."""
-    bias_error, noise_error = error_parts(problem, gamma, data, dataset)
+    bias_error, noise_error = error_parts(problem, gamma, data, dataset, rule)
     mu = problem.eigenvalues
     parts = np.array(
         [mu @ bias_error**2, mu @ noise_error**2, 2.0 * mu @ (bias_error * noise_error)]
     )
     check_finite(parts, gamma, data.eigenvalues)
-    return _risk(problem, "exact given the dataset", *parts.tolist())
+    return _risk(problem, rule, "exact given the dataset", *parts.tolist())
 
 
 def error_parts(
-    problem: Problem, gamma: FloatArray, data: Empirical, dataset: Dataset
+    problem: Problem, gamma: FloatArray, data: Empirical, dataset: Dataset, rule: SGD = PLAIN
 ) -> tuple[FloatArray, FloatArray]:
     """theta_L - u* in two parts: without label residuals, and the response to them."""
     features, labels = dataset
-    survival, response = filters(data.eigenvalues, gamma)
+    survival, response = filters(data.eigenvalues, gamma, rule)
     residual = labels - features @ problem.optimum
     noise_error = data.basis @ (response * data.correlation(residual))
     return _bias_error(problem, data, survival), noise_error
@@ -97,10 +113,12 @@ def _bias_error(problem: Problem, data: Empirical, survival: FloatArray) -> Floa
     return error
 
 
-def _risk(problem: Problem, method: str, bias: float, variance: float, cross: float) -> Risk:
+def _risk(
+    problem: Problem, rule: SGD, method: str, bias: float, variance: float, cross: float
+) -> Risk:
     note = excess_note(problem, np.array(bias + variance + cross))
     return Risk(
-        procedure="normal GD",
+        procedure=rule.title("normal GD"),
         method=problem.described(method),
         notes=() if note is None else (note,),
         irreducible=problem.irreducible,

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches
-from batchlaw._base.errors import InputError
+from batchlaw._base.errors import InputError, arg
 from batchlaw.model.problem import Problem
 from batchlaw.risk.given_dataset import fluctuation_given_dataset
 from batchlaw.risk.gradient_descent import given_dataset, given_features
@@ -15,6 +15,7 @@ from batchlaw.risk.mean_field import expected_gradient_descent_risk, expected_ri
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset
 from batchlaw.risk.simple_recursion import expected_fluctuation_simple
+from batchlaw.schedule.update_rule import UpdateRule, rule_of
 
 METHODS = ("mean-field", "simple")
 
@@ -25,6 +26,7 @@ def gradient_descent_risk(
     dataset: Dataset | tuple[ArrayLike, None] | None = None,
     *,
     samples: int | None = None,
+    rule: UpdateRule | None = None,
     trajectory: bool = False,
 ) -> Risk:
     """Risk of normal GD (paper, section 2), on a dataset or over datasets of ``samples``.
@@ -33,14 +35,16 @@ def gradient_descent_risk(
     residuals) and the cross term between the two. With None for the labels it is exact after
     averaging over them: Bias + s2 Var. With ``samples`` it is the mean-field expectation of
     ``multi_pass_risk``, an approximation; ``trajectory`` gives it after every update, as there.
+    ``rule`` is the update rule, ``bl.sgd(...)``, plain by default; another one needs a dataset.
     """
     _either(dataset, samples)
     _check_trajectory(trajectory, dataset)
     if dataset is not None:
         features, labels = dataset
         if labels is None:
-            return given_features(problem, rates, features)
-        return given_dataset(problem, rates, (np.asarray(features), labels))
+            return given_features(problem, rates, features, rule=rule)
+        return given_dataset(problem, rates, (np.asarray(features), labels), rule=rule)
+    _check_mean_field(rule, "simulate_gradient_descent")
     N = checks.count("samples", samples)
     return expected_gradient_descent_risk(problem, rates, N, trajectory=trajectory)
 
@@ -55,6 +59,7 @@ def multi_pass_risk(
     replacement: bool = False,
     method: str = METHODS[0],
     truncate: int | None = None,
+    rule: UpdateRule | None = None,
     trajectory: bool = False,
 ) -> Risk:
     """Risk of multi-pass batch SGD: GD's, and the fluctuation around it (paper, section 2).
@@ -82,6 +87,9 @@ def multi_pass_risk(
     truncate
         Given a dataset: couple only this many directions, with the error reported; faster
         for many schedules (see ``fluctuation_given_dataset``).
+    rule
+        Given a dataset: the update rule, ``bl.sgd(...)``; plain SGD by default, and the only one
+        over datasets.
     trajectory
         For the mean field: give every part with a last axis of T + 1, the risk before and after
         every update.
@@ -91,8 +99,15 @@ def multi_pass_risk(
     checks.choice("method", method, METHODS)
     if dataset is not None:
         return fluctuation_given_dataset(
-            problem, rates, batches, dataset, replacement=replacement, truncate=truncate
+            problem,
+            rates,
+            batches,
+            dataset,
+            replacement=replacement,
+            truncate=truncate,
+            rule=rule,
         ).named(batches)
+    _check_mean_field(rule, "simulate_multi_pass")
     if truncate is not None:
         raise InputError("truncate", "belongs to the exact risk given a dataset")
     N = checks.count("samples", samples)
@@ -102,6 +117,17 @@ def multi_pass_risk(
     return expected_risk_mean_field(
         problem, rates, batches, N, replacement=replacement, trajectory=trajectory
     ).named(batches)
+
+
+def _check_mean_field(rule: UpdateRule | None, simulator: str) -> None:
+    """Refuse a rule that the expectation over datasets has no derivation for."""
+    if rule is not None and not rule_of(rule).plain:
+        raise InputError(
+            "rule",
+            f"must be plain SGD over datasets of {arg('samples')}",
+            rule.title("SGD"),
+            hint=f"give one {arg('dataset')}, or use {simulator}",
+        )
 
 
 def _either(dataset: object, samples: int | None) -> None:

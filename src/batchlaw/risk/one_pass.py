@@ -8,11 +8,16 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.kernels import moments
+from batchlaw.batches.effective import effective_batch
+from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
-from batchlaw.risk.result import Risk
+from batchlaw.risk.result import SCHEDULE, Note, Risk
 from batchlaw.risk.stability import check_overflow, excess_note, growth_note
 from batchlaw.schedule.averages import running_readout
-from batchlaw.schedule.update_rule import UpdateRule, check_stable, linear, rule_of
+from batchlaw.schedule.update_rule import SGD, UpdateRule, check_stable, linear, rule_of
+
+# Noise over a constant batch's above which a note says so; whole batches alone can cost 1 %.
+WORSE_THAN_CONSTANT = 1.02
 
 
 def one_pass_risk(
@@ -82,6 +87,7 @@ def one_pass_risk(
         note = growth_note(problem, gamma, sizes, update)
     else:
         note = excess_note(problem, parts.sum(axis=-1))
+    notes = [note, _allocation_note(problem, gamma, sizes, update) if update.averages else None]
     single = checks.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:
@@ -99,5 +105,29 @@ def one_pass_risk(
         variance_noise=noise,
         variance_covariance=covariance,
         uncertainty=uncertainty,
-        notes=() if note is None else (note,),
+        notes=tuple(note for note in notes if note is not None),
     ).named(batches)
+
+
+def _allocation_note(
+    problem: Problem, gamma: FloatArray, sizes: FloatArray, rule: SGD
+) -> Note | None:
+    """A sentence where batches are worse for an average than a constant batch of their sum.
+
+    Batches from plain SGD's influence can be: it favours late updates, whose noise an average
+    has already divided by their number.
+    """
+    kappa = influence(problem, gamma, rule=rule)
+    if not kappa.any():
+        return None
+    against_constant = sizes.mean(axis=1) / np.asarray(effective_batch(kappa, sizes))
+    worst = int(against_constant.argmax())
+    if against_constant[worst] <= WORSE_THAN_CONSTANT:
+        return None
+    return Note(
+        f"the batches{SCHEDULE} leave about {against_constant[worst]:.3g} times the noise of a "
+        "constant batch of the same sum in this average: its influence is not plain SGD's, "
+        "allocate by influence(..., rule=rule)",
+        "allocation",
+        worst if sizes.shape[0] > 1 else None,
+    )

@@ -18,7 +18,7 @@ from batchlaw._base.words import Word, refuse_unused
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset
-from batchlaw.schedule.update_rule import WORD, UpdateRule
+from batchlaw.schedule.update_rule import WORD, UpdateRule, linear
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ class Procedure(ABC):
     reuses
         Whether it reads a dataset more than once.
     solvable
-        Whether its risk can be computed without Monte Carlo.
+        Whether its risk with plain SGD can be computed without Monte Carlo.
     traceable
         Whether it can be computed after every update.
     """
@@ -87,9 +87,23 @@ class Procedure(ABC):
         return self.sampling
 
     def check_rule(self, rule: UpdateRule) -> None:
-        """Refuse an update rule that this procedure has no solver for."""
-        if not rule.plain:
-            raise InputError(rule.changed[0], f"has no use with procedure {self.name}")
+        """Refuse an update rule that this procedure can neither solve nor simulate."""
+        linear(rule, f"procedure {self.name}")
+
+    def solves(self, rule: UpdateRule) -> bool:
+        """Whether its risk with this rule can be computed without Monte Carlo."""
+        return self.solvable and rule.plain
+
+    def check_solved(self, rule: UpdateRule) -> None:
+        """Refuse an update rule for which only Monte Carlo has the risk."""
+        if not self.solvable:
+            raise InputError("procedure", "has no risk without Monte Carlo", self.name)
+        if not self.solves(rule):
+            raise InputError(
+                rule.changed[0],
+                f"has no risk without Monte Carlo with procedure {self.name}",
+                hint="simulate it, or solve it for one dataset",
+            )
 
     @abstractmethod
     def expected(self, setup: Setup, *, trajectory: bool = False) -> Risk:
@@ -115,12 +129,6 @@ def register_procedure(kind: type[Procedure]) -> type[Procedure]:
     """Add a procedure under its name; the first one is the default."""
     PROCEDURES[kind.name] = kind
     return kind
-
-
-def check_simulated(rule: UpdateRule) -> None:
-    """Refuse an update rule that the simulators do not have."""
-    if not rule.plain:
-        raise InputError(rule.changed[0], "exists without Monte Carlo only")
 
 
 def procedure_words() -> dict[str, Word]:

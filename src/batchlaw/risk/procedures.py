@@ -14,12 +14,12 @@ from batchlaw._base.words import CHOICE, COUNT, FLAG, Word
 from batchlaw.batches.effective import effective_batch, effective_fluctuation
 from batchlaw.risk.multi_pass import METHODS, gradient_descent_risk, multi_pass_risk
 from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.risk.procedure import Draws, Procedure, Setup, check_simulated, register_procedure
+from batchlaw.risk.procedure import Draws, Procedure, Setup, register_procedure
 from batchlaw.risk.reshuffling import reshuffling_first_order
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset
 from batchlaw.risk.simulate import simulate_gradient_descent, simulate_multi_pass, simulate_one_pass
-from batchlaw.schedule.update_rule import WORD, UpdateRule, linear
+from batchlaw.schedule.update_rule import WORD, UpdateRule
 
 # Default size N of a dataset that is reused.
 SAMPLES = 512
@@ -45,8 +45,8 @@ class OnePass(Procedure):
     summary: ClassVar[str] = "b_eff"
     reuses: ClassVar[bool] = False
 
-    def check_rule(self, rule: UpdateRule) -> None:
-        linear(rule, "one pass")
+    def solves(self, rule: UpdateRule) -> bool:
+        return True
 
     def expected(self, setup: Setup, *, trajectory: bool = False) -> Risk:
         return one_pass_risk(
@@ -54,8 +54,9 @@ class OnePass(Procedure):
         )
 
     def simulated(self, setup: Setup, draws: Draws) -> Risk:
-        check_simulated(setup.rule)
-        return simulate_one_pass(setup.problem, setup.rates, setup.batches, **vars(draws))
+        return simulate_one_pass(
+            setup.problem, setup.rates, setup.batches, rule=setup.rule, **vars(draws)
+        )
 
     def summaries(self, influence: FloatArray, batches: Batches) -> dict[str, FloatArray]:
         return {self.summary: np.asarray(effective_batch(influence, batches))}
@@ -115,7 +116,7 @@ class MultiPass(Procedure):
         return f"{self.sampling} {how} replacement from a dataset of {self.samples} samples"
 
     def expected(self, setup: Setup, *, trajectory: bool = False) -> Risk:
-        self.check_rule(setup.rule)
+        self.check_solved(setup.rule)
         return multi_pass_risk(
             setup.problem,
             setup.rates,
@@ -128,11 +129,15 @@ class MultiPass(Procedure):
 
     def given(self, setup: Setup, dataset: Dataset) -> Risk:
         return multi_pass_risk(
-            setup.problem, setup.rates, setup.batches, dataset=dataset, replacement=self.replacement
+            setup.problem,
+            setup.rates,
+            setup.batches,
+            dataset=dataset,
+            replacement=self.replacement,
+            rule=setup.rule,
         )
 
     def simulated(self, setup: Setup, draws: Draws) -> Risk:
-        self.check_rule(setup.rule)
         if self.method != METHODS[0]:
             raise InputError("method", "exists without Monte Carlo only")
         return simulate_multi_pass(
@@ -141,6 +146,7 @@ class MultiPass(Procedure):
             setup.batches,
             samples=self.samples,
             replacement=self.replacement,
+            rule=setup.rule,
             **vars(draws),
         )
 
@@ -183,16 +189,18 @@ class Reshuffled(Procedure):
         raise InputError("procedure", "has no risk without Monte Carlo", self.name)
 
     def given(self, setup: Setup, dataset: Dataset) -> Risk:
+        if not setup.rule.plain:
+            raise InputError(setup.rule.changed[0], "is no part of the first-order formula")
         return reshuffling_first_order(setup.problem, setup.rates, setup.batches, dataset)
 
     def simulated(self, setup: Setup, draws: Draws) -> Risk:
-        self.check_rule(setup.rule)
         return simulate_multi_pass(
             setup.problem,
             setup.rates,
             setup.batches,
             samples=self.samples,
             reshuffle=True,
+            rule=setup.rule,
             **vars(draws),
         )
 
@@ -217,20 +225,20 @@ class GradientDescent(Procedure):
         checks.count("samples", self.samples, minimum=2)
 
     def expected(self, setup: Setup, *, trajectory: bool = False) -> Risk:
-        self.check_rule(setup.rule)
+        self.check_solved(setup.rule)
         return gradient_descent_risk(
             setup.problem, setup.rates, samples=self.samples, trajectory=trajectory
         )
 
     def given(self, setup: Setup, dataset: Dataset) -> Risk:
-        return gradient_descent_risk(setup.problem, setup.rates, dataset)
+        return gradient_descent_risk(setup.problem, setup.rates, dataset, rule=setup.rule)
 
     def simulated(self, setup: Setup, draws: Draws) -> Risk:
-        self.check_rule(setup.rule)
         return simulate_gradient_descent(
             setup.problem,
             setup.rates,
             samples=self.samples,
+            rule=setup.rule,
             **vars(draws),
         )
 

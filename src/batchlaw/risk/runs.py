@@ -1,43 +1,51 @@
 """The paper's three procedures, run once on a dataset: features (N, M) and labels (N,).
 
-All start from zero and return final iterates: (M,), or (S, M) for S schedules.
+All start from zero, take an update rule, ``rule=bl.sgd(...)``, and return final iterates, or what
+the rule reads out of them: (M,), or (S, M) for S schedules. The batches for a seed do not depend
+on the rule.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
-from batchlaw._base.errors import InputError, arg
+from batchlaw._base.errors import InputError
 from batchlaw._base.kernels import sgd
 from batchlaw._base.kernels.common import aligned_zeros
+from batchlaw.risk.stepping import descend, sampling_of, steps_of
+from batchlaw.schedule.update_rule import UpdateRule, linear
 
 Dataset = tuple[FloatArray, FloatArray]
 
 
-def gradient_descent(dataset: Dataset, rates: ArrayLike) -> FloatArray:
+def gradient_descent(
+    dataset: Dataset, rates: ArrayLike, *, rule: UpdateRule | None = None
+) -> FloatArray:
     """Normal GD, theta_t = theta_{t-1} - gamma_t (Sigma_hat theta_{t-1} - b_hat) (section 2, 1)."""
     features, labels = check_dataset(dataset)
     gamma = checks.vector("rates", rates)
-    theta = aligned_zeros(1, features.shape[1])
     covariance, forcing = sgd.second_moments(features, labels[None, :])
-    sgd.gradient_descent(covariance, forcing, gamma, theta)
-    final: FloatArray = theta[0]
+    update = linear(rule, "gradient descent")
+    start = aligned_zeros(*forcing.shape)
+    final: FloatArray = descend(covariance, forcing, start, update, gamma)[0]
     return final
 
 
-def one_pass_sgd(dataset: Dataset, rates: ArrayLike, batches: Batches) -> FloatArray:
+def one_pass_sgd(
+    dataset: Dataset, rates: ArrayLike, batches: Batches, *, rule: UpdateRule | None = None
+) -> FloatArray:
     """One-pass batch SGD: every sample once, in the dataset's order (section 2, 2)."""
     features, labels = check_dataset(dataset)
     gamma = checks.vector("rates", rates)
     sizes = checks.batches(batches, gamma.size, total=labels.size)
-    u = aligned_zeros(sizes.shape[0], features.shape[1])
+    steps = steps_of(rule, gamma)
+    state = steps.start(sizes.shape[0], features.shape[1])
     start = np.zeros((2, sizes.shape[0]), dtype=np.int64)
-    sgd.one_pass(features, labels, 0, gamma, sizes, start[0], start[1], u)
+    steps.one_pass(features, labels, 0, sizes, start[0], start[1], state)
+    u = steps.result(state)
     return u[0] if checks.is_single(batches) else u
 
 
@@ -49,6 +57,7 @@ def multi_pass_sgd(
     *,
     replacement: bool = False,
     reshuffle: bool = False,
+    rule: UpdateRule | None = None,
 ) -> FloatArray:
     """Multi-pass batch SGD: each batch a fresh uniform subset of the dataset (section 2, 3).
 
@@ -58,19 +67,12 @@ def multi_pass_sgd(
     features, labels = check_dataset(dataset)
     gamma = checks.vector("rates", rates)
     sizes = checks.batches(batches, gamma.size, maximum=None if replacement else labels.size)
-    u = aligned_zeros(sizes.shape[0], features.shape[1])
-    run = reuse_kernel(replacement, reshuffle)
-    run(features, labels, gamma, sizes, np.random.default_rng(seed), u)
+    steps = steps_of(rule, gamma)
+    state = steps.start(sizes.shape[0], features.shape[1])
+    way = sampling_of(replacement, reshuffle)
+    steps.reuse((features, labels), sizes, np.random.default_rng(seed), way, state)
+    u = steps.result(state)
     return u[0] if checks.is_single(batches) else u
-
-
-def reuse_kernel(replacement: bool, reshuffle: bool) -> Callable[..., None]:
-    """The compiled loop for a way of sampling batches from a dataset."""
-    if replacement and reshuffle:
-        raise InputError("replacement", f"and {arg('reshuffle')} exclude each other", "both")
-    if reshuffle:
-        return sgd.reshuffled
-    return sgd.with_replacement if replacement else sgd.without_replacement
 
 
 def check_dataset(dataset: Dataset) -> Dataset:

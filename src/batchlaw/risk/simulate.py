@@ -1,7 +1,8 @@
 """Seeded Monte Carlo over datasets: the measured counterpart of the exact solvers.
 
 Every repetition has its own random stream, spawned from the seed, and its own row of the
-results, so the numbers do not depend on the number of threads.
+results, so the numbers do not depend on the number of threads. All update rules read the same
+data and the same batches for the same seed.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from batchlaw._base.kernels.common import aligned_zeros
 from batchlaw._base.machine import cores
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
-from batchlaw.risk.runs import Dataset, check_dataset, reuse_kernel
-from batchlaw.schedule.update_rule import check_stable
+from batchlaw.risk.runs import Dataset, check_dataset
+from batchlaw.risk.stepping import Steps, descend, sampling_of, steps_of
+from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, check_stable, linear, rule_of
 
 Draw = Callable[[int, np.random.Generator], Dataset]
 Progress = Callable[[int], None]
@@ -42,6 +44,7 @@ def simulate_one_pass(
     repetitions: int,
     seed: int,
     samples: int | None = None,
+    rule: UpdateRule | None = None,
     draw: Draw | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -64,6 +67,8 @@ def simulate_one_pass(
         Fixes the samples of all repetitions.
     samples
         When given, every schedule must sum to it.
+    rule
+        The update rule, ``bl.sgd(...)``; plain SGD by default.
     draw
         ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian draws, with
         features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``. Sigma and
@@ -74,20 +79,20 @@ def simulate_one_pass(
         Called with the number of repetitions just finished.
     """
     problem = problem.expanded()
-    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    update = PLAIN if rule is None else rule_of(rule)
+    gamma = _checked_rates(problem, rates, update)
     sizes = checks.batches(batches, gamma.size, total=samples)
     R = checks.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
+    steps = steps_of(update, gamma)
     finals = aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        _stream(gamma, sizes, draw, rng, finals[repetition])
+        finals[repetition] = stream(steps, sizes, draw, rng, problem.eigenvalues.size)
 
-    _repeat(run, range(R), seed, ONE_PASS, threads, progress)
-    finals -= problem.optimum
-    finals *= np.sqrt(problem.eigenvalues)
-    bias, variance = _centred(finals)
-    return _simulated("one-pass SGD", problem, batches, R, seed, bias=bias, variance=variance)
+    repeat(run, range(R), seed, ONE_PASS, threads, progress)
+    parts = around_the_mean(problem, finals)
+    return simulated(update.title("one-pass SGD"), problem, batches, R, seed, **parts)
 
 
 def simulate_multi_pass(
@@ -100,15 +105,16 @@ def simulate_multi_pass(
     seed: int,
     replacement: bool = False,
     reshuffle: bool = False,
+    rule: UpdateRule | None = None,
     draw: Draw | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Risk:
     """Multi-pass batch SGD on fresh datasets of N = ``samples``: fluctuation around GD.
 
-    All schedules of a repetition share its dataset; GD runs on it too, with its bias and
-    its variance over the label noise kept apart. Batches are independent uniform subsets;
-    ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
+    All schedules of a repetition share its dataset; GD with the same rule runs on it too, with
+    its bias and its variance over the label noise kept apart. Batches are independent uniform
+    subsets; ``replacement`` draws within a batch with replacement, ``reshuffle`` goes through a
     fresh order of the dataset each epoch (then the cross term is measured too, because
     the mean iterate is no longer GD's; likewise with a ``draw``, whose residuals may depend
     on the features). Other parameters as for ``simulate_one_pass``.
@@ -123,16 +129,15 @@ def simulate_multi_pass(
         seed=seed,
         replacement=replacement,
         reshuffle=reshuffle,
+        rule=rule,
         draw=draw,
         threads=threads,
         progress=progress,
     )
-    if reshuffle:
-        sampling = "reshuffled by epochs"
-    else:
-        sampling = "with replacement" if replacement else "without replacement"
     estimates = {term: leave_one_out(values) for term, values in terms.items()}
-    return _simulated(f"multi-pass SGD, {sampling}", problem, batches, R, seed, **estimates)
+    title = (PLAIN if rule is None else rule).title("multi-pass SGD")
+    title += f", {sampling_of(replacement, reshuffle).title}"
+    return simulated(title, problem, batches, R, seed, **estimates)
 
 
 def multi_pass_terms(
@@ -145,6 +150,7 @@ def multi_pass_terms(
     seed: int,
     replacement: bool = False,
     reshuffle: bool = False,
+    rule: UpdateRule | None = None,
     draw: Draw | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
@@ -155,21 +161,23 @@ def multi_pass_terms(
     a repetition draw from one stream in turn: leaving one out changes the numbers of the next.
     """
     problem = problem.expanded()
-    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    update = linear(rule, "a fluctuation around gradient descent")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     N = checks.count("samples", samples)
-    run_sgd = reuse_kernel(replacement, reshuffle)
+    way, steps = sampling_of(replacement, reshuffle), steps_of(update, gamma)
     sizes = checks.batches(batches, gamma.size, maximum=None if replacement else N)
     gaussian = draw is None
-    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
     S, R = sizes.shape[0], len(repetitions)
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
     scale = np.sqrt(problem.eigenvalues)
 
     def run(index: int, rng: np.random.Generator) -> None:
-        features, labels = draw(N, rng)
-        bias_part, noise_part = _reference(problem, (features, labels), gamma)
-        u = aligned_zeros(S, scale.size)
-        run_sgd(features, labels, gamma, sizes, rng, u)
+        dataset = draw(N, rng)
+        bias_part, noise_part = _reference(problem, dataset, gamma, update)
+        state = steps.start(S, scale.size)
+        steps.reuse(dataset, sizes, rng, way, state)
+        u = steps.result(state)
         gd_error = bias_part + noise_part
         around = (u - problem.optimum - gd_error) * scale
         parts["bias"][:, index] = ((bias_part * scale) ** 2).sum()
@@ -179,7 +187,7 @@ def multi_pass_terms(
             around @ (gd_error * scale) + (bias_part * noise_part) @ problem.eigenvalues
         )
 
-    _repeat(run, repetitions, seed, REUSE, threads, progress)
+    repeat(run, repetitions, seed, REUSE, threads, progress)
     if gaussian and not reshuffle:
         del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L, residuals are noise
     return parts
@@ -192,33 +200,35 @@ def simulate_gradient_descent(
     samples: int,
     repetitions: int,
     seed: int,
+    rule: UpdateRule | None = None,
     draw: Draw | None = None,
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Risk:
     """Normal GD on fresh datasets of N = ``samples``: its bias, and its variance over labels."""
     problem = problem.expanded()
-    gamma = check_stable(rates, float(problem.eigenvalues[0]))
+    update = linear(rule, "gradient descent")
+    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     N = checks.count("samples", samples)
     R = checks.count("repetitions", repetitions, minimum=3)
     gaussian = draw is None
-    draw = problem.sample if draw is None else _checked(draw, problem.eigenvalues.size)
+    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
     parts = {name: np.zeros((1, R)) for name in ("bias", "variance", "cross")}
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        bias, noise = _reference(problem, draw(N, rng), gamma)
+        bias, noise = _reference(problem, draw(N, rng), gamma, update)
         parts["bias"][0, repetition] = bias**2 @ problem.eigenvalues
         parts["variance"][0, repetition] = noise**2 @ problem.eigenvalues
         parts["cross"][0, repetition] = 2.0 * (bias * noise) @ problem.eigenvalues
 
-    _repeat(run, range(R), seed, REUSE, threads, progress)
+    repeat(run, range(R), seed, REUSE, threads, progress)
     if gaussian:
         del parts["cross"]  # zero in expectation: the residuals are independent noise
     estimates = {term: leave_one_out(values) for term, values in parts.items()}
-    return _simulated("normal GD", problem, gamma, R, seed, **estimates)
+    return simulated(update.title("normal GD"), problem, gamma, R, seed, **estimates)
 
 
-def _checked(draw: Draw, directions: int) -> Draw:
+def checked_draw(draw: Draw, directions: int) -> Draw:
     """The user's draw with its result checked: compiled loops trust what they get."""
 
     def checked(n: int, rng: np.random.Generator) -> Dataset:
@@ -232,23 +242,31 @@ def _checked(draw: Draw, directions: int) -> Draw:
     return checked
 
 
-def _stream(
-    gamma: FloatArray, sizes: IntArray, draw: Draw, rng: np.random.Generator, u: FloatArray
-) -> None:
+def _checked_rates(problem: Problem, rates: ArrayLike, rule: UpdateRule) -> FloatArray:
+    """The rates; unstable ones are refused where the rule has a limit."""
+    if isinstance(rule, SGD):
+        return check_stable(rates, float(problem.eigenvalues[0]), rule)
+    return checks.vector("rates", rates)
+
+
+def stream(
+    steps: Steps, sizes: IntArray, draw: Draw, rng: np.random.Generator, directions: int
+) -> FloatArray:
     """Feed one stream of samples to all schedules through a window of bounded size.
 
     A schedule waits where its next batch reaches past the window; what any schedule
     still needs is kept when the window moves on. The window holds a block, or the longest
-    batch if that is larger.
+    batch if that is larger. Returns the results, (S, M).
     """
+    state = steps.start(sizes.shape[0], directions)
     done = np.zeros(sizes.shape[0], dtype=np.int64)
     position = np.zeros_like(done)
     total = int(sizes.sum(axis=1).max())
-    block = max(WINDOW_ENTRIES // u.shape[1], 1)
+    block = max(WINDOW_ENTRIES // directions, 1)
     offset = end = 0
-    features, labels = np.empty((0, u.shape[1])), np.empty(0)
+    features, labels = np.empty((0, directions)), np.empty(0)
     while end < total:
-        waiting = np.flatnonzero(done < gamma.size)
+        waiting = np.flatnonzero(done < sizes.shape[1])
         # At least to the end of the nearest batch, which may be longer than a block.
         nearest = int((position[waiting] + sizes[waiting, done[waiting]]).min())
         fresh = draw(min(max(block, nearest - end), total - end), rng)
@@ -261,10 +279,11 @@ def _stream(
         features, labels = fresh
         offset += keep
         end = offset + labels.size
-        sgd.one_pass(features, labels, offset, gamma, sizes, done, position, u)
+        steps.one_pass(features, labels, offset, sizes, done, position, state)
+    return steps.result(state)
 
 
-def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatArray:
+def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray, rule: SGD) -> FloatArray:
     """GD's error theta_L - u* on a dataset in two parts: without label noise, and its response.
 
     GD is linear in the labels z . u* + residual, so the two are run side by side.
@@ -274,13 +293,12 @@ def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray) -> FloatAr
     covariance, forcing = sgd.second_moments(
         features, np.stack([np.zeros_like(residual), residual])
     )
-    errors = aligned_zeros(2, problem.optimum.size)
-    errors[0] = -problem.optimum
-    sgd.gradient_descent(covariance, forcing, gamma, errors)
-    return errors
+    start = aligned_zeros(2, problem.optimum.size)
+    start[0] = -problem.optimum
+    return descend(covariance, forcing, start, rule, gamma)
 
 
-def _repeat(
+def repeat(
     run: Callable[[int, np.random.Generator], None],
     repetitions: range,
     seed: int,
@@ -309,17 +327,25 @@ def _repeat(
 
 
 # A term's estimate for every schedule, and its leave-one-out replicates.
-_Estimate = tuple[FloatArray, FloatArray]
+Estimate = tuple[FloatArray, FloatArray]
 
 
-def leave_one_out(values: FloatArray) -> _Estimate:
+def leave_one_out(values: FloatArray) -> Estimate:
     """Means over repetitions of (S, R) values, and the means without each repetition in turn."""
     R = values.shape[1]
     total = values.sum(axis=1, keepdims=True)
     return values.mean(axis=1), (total - values) / (R - 1)
 
 
-def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
+def around_the_mean(problem: Problem, finals: FloatArray) -> dict[str, Estimate]:
+    """Bias of the mean of (R, S, M) results, and their variance around it; overwrites them."""
+    finals -= problem.optimum
+    finals *= np.sqrt(problem.eigenvalues)
+    bias, variance = _centred(finals)
+    return {"bias": bias, "variance": variance}
+
+
+def _centred(errors: FloatArray) -> tuple[Estimate, Estimate]:
     """Bias |mean|^2 and variance of (R, S, M) errors, both unbiased, with replicates.
 
     The variance is the paper's, 1/(R - 1) sum_r |x_r - mean|^2; the squared mean of R
@@ -343,14 +369,15 @@ def _centred(errors: FloatArray) -> tuple[_Estimate, _Estimate]:
     return (bias, bias_without), (variance, variance_without)
 
 
-def _simulated(
+def simulated(
     procedure: str,
     problem: Problem,
     batches: Batches,
     repetitions: int,
     seed: int,
-    **terms: _Estimate,
+    **terms: Estimate,
 ) -> Risk:
+    """The estimates of a procedure's terms as its risk; a run that overflowed is refused."""
     single = checks.is_single(batches)
     refuse_divergence(procedure, *(x for x, _ in terms.values()))
     return Risk(

@@ -22,6 +22,33 @@ def covariance_step(C, fresh, strength, decay, product, mean):  # type: ignore[n
             C[p, s] = (decay[p] - e * product[p]) * C[p, s] + fresh[p, s] - e * mean[p]
 
 
+# Rows of the state of ``momentum_covariance_step``: E e_a e_b, E e_a v_b, E v_a e_b, E v_a v_b.
+EE, EV, VE, VV = range(4)
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
+def momentum_covariance_step(C, noise, rule, first, second):  # type: ignore[no-untyped-def]
+    """One step of the covariances C (4, P, S) of errors and velocities, in place.
+
+    Entry p belongs to directions a, b of eigenvalues first[p], second[p]. Along each of them
+    e' = A e + B v + push n and v' = D e + F v + gain n; ``noise`` (P, S) is E n_a n_b.
+    """
+    look, keep, gain, drag, push = rule
+    _, P, S = C.shape
+    for p in range(P):
+        A, A2 = 1.0 + push * first[p], 1.0 + push * second[p]
+        B, B2 = drag + push * look * first[p], drag + push * look * second[p]
+        D, D2 = gain * first[p], gain * second[p]
+        F, F2 = keep + gain * look * first[p], keep + gain * look * second[p]
+        for s in range(S):
+            ee, ev, ve, vv = C[EE, p, s], C[EV, p, s], C[VE, p, s], C[VV, p, s]
+            n = noise[p, s]
+            C[EE, p, s] = A * (A2 * ee + B2 * ev) + B * (A2 * ve + B2 * vv) + push * push * n
+            C[EV, p, s] = A * (D2 * ee + F2 * ev) + B * (D2 * ve + F2 * vv) + push * gain * n
+            C[VE, p, s] = D * (A2 * ee + B2 * ev) + F * (A2 * ve + B2 * vv) + push * gain * n
+            C[VV, p, s] = D * (D2 * ee + F2 * ev) + F * (D2 * ve + F2 * vv) + gain * gain * n
+
+
 @njit(nogil=True, cache=True, fastmath=REORDER)
 def epoch_response(z, nu, labels, rates, shares, iterates, gradients, survivals):  # type: ignore[no-untyped-def]
     """Each sample's first-order effect on the end of an epoch, and the shift of the mean.

@@ -1,4 +1,4 @@
-"""Sampling, SGD and GD on datasets: one repetition per call."""
+"""Samples, plain SGD and plain GD on datasets: one repetition per call."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from numba import njit
 
 from batchlaw._base.kernels.common import REORDER
+from batchlaw._base.kernels.sampling import draw_rows
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -76,20 +77,6 @@ def one_pass(features, labels, offset, rates, batches, done, position, u):  # ty
             done[s] = t + 1
 
 
-@njit(nogil=True, forceinline=True)
-def _draw_rows(rng, rows, batch):  # type: ignore[no-untyped-def]
-    """Move a uniform subset to rows[:batch]: the first steps of a Fisher-Yates shuffle.
-
-    The order left by earlier draws does not matter: the subset is uniform from any start.
-    """
-    N = rows.size
-    for k in range(batch):
-        p = np.uint64(k) + np.uint64(rng.random() * (N - k))
-        row = rows[p]
-        rows[p] = rows[k]
-        rows[k] = row
-
-
 @njit(nogil=True, cache=True)
 def without_replacement(features, labels, rates, batches, rng, u):  # type: ignore[no-untyped-def]
     """Multi-pass SGD: each batch is a fresh uniform subset of the rows."""
@@ -100,7 +87,7 @@ def without_replacement(features, labels, rates, batches, rng, u):  # type: igno
         iterate = u[s]
         for t in range(T):
             batch = batches[s, t]
-            _draw_rows(rng, rows, batch)
+            draw_rows(rng, rows, batch)
             _sgd_step(features, labels, rows, 0, batch, rates[t] / batch, iterate, residuals)
 
 
@@ -137,7 +124,7 @@ def reshuffled(features, labels, rates, batches, rng, u):  # type: ignore[no-unt
             batch = batches[s, t]
             for k in range(batch):
                 if used == N:
-                    _draw_rows(rng, rows, N)
+                    draw_rows(rng, rows, N)
                     used = 0
                 picked[k] = rows[used]
                 used += 1

@@ -29,7 +29,7 @@ def solve(cell: Mapping[str, Any]) -> dict[str, float]:
     case, words = prepare(cell), _words(cell)
     parts = ("total", "irreducible", "approximation", *case.procedure.parts)
     numbers = {name: _number(value) for name, value in case.summaries().items()}
-    if not is_simulated(words, case.procedure):
+    if not is_simulated(words, case.procedure, case.rule):
         risk = case.risk()
         numbers |= {part: _number(getattr(risk, part)) for part in parts}
         return numbers | {"relative_error": float(np.max(risk.uncertainty))}

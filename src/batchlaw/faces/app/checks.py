@@ -18,7 +18,6 @@ from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.refusals import BUG, log
 from batchlaw.faces.app.replies import CheckState, Measured
 from batchlaw.faces.app.solution import solve
-from batchlaw.risk.procedure import check_simulated
 
 # Repetitions per block, fewer if they are slow: after each block the page updates, and a
 # cancelled check ends.
@@ -116,9 +115,8 @@ def _refuse_unmeasured(setting: PageSetting, repetitions: int) -> None:
     """Refuse settings without samples, without exact values to check, or with too much work."""
     setting.refuse_unsampled()
     procedure, rule = setting.procedure_and_rule()
-    if not procedure.solvable:
+    if not procedure.solves(rule):
         raise InputError("procedure", "is simulated already, there is nothing to check")
-    check_simulated(rule)
     _check_work(setting, repetitions)
 
 

@@ -21,9 +21,10 @@ MOST_SCHEDULES = len(BUDGET_FACTORS) * len(FAMILIES)
 def collapse(setting: PageSetting) -> Collapse:
     """Noise of the families against their summary, computed without Monte Carlo."""
     solution = solve(setting)
-    if not solution.case.procedure.solvable:
-        title = solution.case.procedure.title
-        reason = f"the noise of {title}, is not known without Monte Carlo, and follows another law"
+    if not solution.case.solved:
+        procedure = solution.case.procedure
+        reason = f"the noise of {procedure.title}, is not known without Monte Carlo"
+        reason += " with this update rule" if procedure.solvable else ", and follows another law"
         return _collapse(solution, [], reason)
     return exact_collapse(solution, *families(solution))
 

@@ -92,7 +92,7 @@ class PageSetting(BaseModel):
         self._check_upload()
         procedure, rule = self.procedure_and_rule()
         procedure.check_rule(rule)
-        self._check_work(procedure)
+        self._check_work(procedure, procedure.solves(rule))
         self.limits.capped(procedure.max_batch).units(self.steps, self.budget)
         return self
 
@@ -106,16 +106,16 @@ class PageSetting(BaseModel):
         others = {word.name for word in problem_words()} - {"problem", "sigma"}
         refuse_unused(self.words(), sorted(others), "an uploaded spectrum")
 
-    def _check_work(self, procedure: Procedure) -> None:
+    def _check_work(self, procedure: Procedure, solved: bool) -> None:
         most = MOST_WORK // self.directions
         if self.steps > most:
             raise InputError(
                 "steps", f"must be at most {most} for {self.directions} directions", f"{self.steps}"
             )
-        if procedure.solvable and procedure.reuses and self.steps > MOST_REUSE_STEPS:
+        if solved and procedure.reuses and self.steps > MOST_REUSE_STEPS:
             needed = f"must be at most {MOST_REUSE_STEPS} where data are reused"
             raise InputError("steps", needed, f"{self.steps}")
-        if procedure.solvable:
+        if solved:
             return
         self.refuse_unsampled()
         work = REPETITIONS * self.repetition_work(procedure, VIEW_SCHEDULES, self.budget)

@@ -196,7 +196,7 @@ def best_whole(setting: PageSetting, case: Case, influence: FloatArray) -> Float
 
 def _constant(setting: PageSetting, case: Case) -> FloatArray:
     """The constant batch of the same sum; rounded only if it must be simulated."""
-    if case.procedure.solvable:
+    if case.solved:
         return np.full(setting.steps, setting.whole_budget / setting.steps)
     return best_whole(setting, case, np.ones(setting.steps))
 

@@ -101,11 +101,8 @@ def along(setting: PageSetting) -> Along:
     """The risk of each schedule along the run."""
     solution = solve(setting)
     steps = _evenly(setting.steps + 1, ALONG_POINTS)
-    procedure = solution.case.procedure
-    if not procedure.traceable:
-        reason = (
-            f"{procedure.title}, is simulated, and its risk is known after the last update only"
-        )
+    if not (solution.case.procedure.traceable and solution.case.solved):
+        reason = "this risk is simulated, and known after the last update only"
         return Along(steps=steps, paths=[], reason=reason)
     try:
         curves = _along(solution, list(solution.schedules.values()))

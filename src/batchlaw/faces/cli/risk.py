@@ -71,7 +71,7 @@ def risk(
     }
     words = {name: value for section in setting.values() for name, value in section.items()}
     case = case_by_words(words)
-    simulated = is_simulated(words, case.procedure)
+    simulated = is_simulated(words, case.procedure, case.rule)
     if quantiles is not None:
         if not simulated:
             raise InputError("solver", f"must be {SIMULATED} with {arg('quantiles')}")
