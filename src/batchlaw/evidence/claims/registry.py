@@ -14,6 +14,7 @@ from batchlaw.evidence.claims import (
     outside,
     paper_slips,
     reuse,
+    reuse_departures,
     sketches,
 )
 from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize
@@ -25,6 +26,7 @@ FAMILIES: dict[str, Callable[[CheckSize], Sequence[Task]]] = {
     "influence": influence_law.tasks,
     "collapse": collapse.tasks,
     "multi-pass": reuse.tasks,
+    "reuse": reuse_departures.tasks,
     "sketches": sketches.tasks,
     "slips": paper_slips.tasks,
     "outside": outside.tasks,
