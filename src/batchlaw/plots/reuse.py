@@ -48,7 +48,7 @@ def reuse_factors(
                     label=label,
                 )
             axes.axhline(1.0, color="#999999", linewidth=0.8, linestyle=":")
-            axes.set(xscale="log", yscale="log", xlabel="df/N", title=f"{term} / one pass")
+            axes.set(xscale="log", xlabel="df/N", title=f"{term} / one pass")
             axes.legend(fontsize=6)
     return figure
 

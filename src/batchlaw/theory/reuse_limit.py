@@ -37,9 +37,9 @@ def gd_variance(share: ArrayLike, a: float) -> FloatArray:
     transform of (u - 1)/l.
     """
     x, alpha = _arguments(share, a)
-    k = np.arange(1, TERMS + 1)
-    terms = _power(1.0, alpha)[1:] * (2.0 - 2.0 ** (k * alpha)) * _reciprocal_gamma(1.0 + k * alpha)
-    return _sum(terms, math.gamma(1.0 + alpha) * x, first=1)
+    powers = _multiples(alpha)
+    terms = _power(1.0, alpha) * (2.0 - 2.0**powers) * _reciprocal_gamma(1.0 + powers)
+    return _sum(terms[1:], math.gamma(1.0 + alpha) * x, first=1)
 
 
 def gd_variance_factor(share: ArrayLike, a: float) -> FloatArray:
@@ -55,8 +55,7 @@ def training_residual(share: ArrayLike, a: float) -> FloatArray:
     made of these residuals. For small df/N it is 1 - 2^(1/a) df/N.
     """
     x, alpha = _arguments(share, a)
-    k = np.arange(TERMS + 1)
-    terms = _power(-1.0, alpha) * _reciprocal_gamma(1.0 + k * alpha)
+    terms = _power(-1.0, alpha) * _reciprocal_gamma(1.0 + _multiples(alpha))
     return _sum(terms, 2.0**alpha * math.gamma(1.0 + alpha) * x)
 
 
@@ -86,7 +85,7 @@ def first_order_variance(a: float) -> float:
     alpha = 1.0 / checks.real("a", a, above=1.0)
     spread = (2.0 - 4.0**alpha) / (2.0 - 2.0**alpha)
     ratio = math.gamma(1.0 + alpha) ** 2 / math.gamma(1.0 + 2.0 * alpha)
-    return (1.0 - alpha) * ratio * spread
+    return float((1.0 - alpha) * ratio * spread)
 
 
 def first_order_bias(a: float, b: float) -> float:
@@ -114,7 +113,7 @@ def first_order_bias(a: float, b: float) -> float:
 def _arguments(share: ArrayLike, a: float) -> tuple[FloatArray, float]:
     x = np.asarray(share, dtype=np.float64)
     if not (np.isfinite(x).all() and (x > 0.0).all()):
-        raise InputError("share", "must be positive", f"{share}")
+        raise InputError("share", "must be positive", f"{float(x.min()):g}")
     return x, 1.0 / checks.real("a", a, above=1.0)
 
 
@@ -132,10 +131,15 @@ def _power(exponent: float, alpha: float) -> FloatArray:
     return coefficients
 
 
+def _multiples(alpha: float) -> FloatArray:
+    """k alpha, k = 0..TERMS: the powers of A in a series."""
+    return np.asarray(alpha * np.arange(TERMS + 1), dtype=np.float64)
+
+
 def _reciprocal_gamma(z: FloatArray) -> FloatArray:
     from scipy.special import rgamma
 
-    return np.asarray(rgamma(z))
+    return np.asarray(rgamma(z), dtype=np.float64)
 
 
 def _sum(coefficients: FloatArray, x: FloatArray, *, first: int = 0) -> FloatArray:
@@ -160,10 +164,10 @@ def _bias_factor(x: float, alpha: float, beta: float) -> float:
     """
     from scipy.integrate import quad
 
-    k = np.arange(TERMS + 1)
+    powers = _multiples(alpha)
     scale = math.gamma(1.0 + alpha) * x
-    p_terms = _power(beta, alpha) * _reciprocal_gamma(1.0 + k * alpha - beta)
-    q_terms = scale * (_power(1.0, alpha) * _reciprocal_gamma(k * alpha))[1:]
+    p_terms = _power(beta, alpha) * _reciprocal_gamma(1.0 + powers - beta)
+    q_terms = scale * (_power(1.0, alpha) * _reciprocal_gamma(powers))[1:]
 
     # P(s) s^beta and Q(s) s^(1 - alpha) at s = w^(1/alpha), and both at 2 - s.
     def p(w: float) -> float:
@@ -174,14 +178,14 @@ def _bias_factor(x: float, alpha: float, beta: float) -> float:
 
     def later_p(w: float) -> float:
         rest = 2.0 - w ** (1.0 / alpha)
-        return rest**-beta * p(rest**alpha)
+        return float(rest**-beta) * p(rest**alpha)
 
     def later_q(w: float) -> float:
         rest = 2.0 - w ** (1.0 / alpha)
-        return rest ** (alpha - 1.0) * q(rest**alpha)
+        return float(rest ** (alpha - 1.0)) * q(rest**alpha)
 
     start = (1.0 - alpha - beta) / alpha
     gained = quad(lambda w: later_p(w) * q(w), 0.0, 1.0)[0]
     lost = quad(lambda w: later_q(w) * p(w), 0.0, 1.0, weight="alg", wvar=(start, 0.0))[0]
     without_reuse = 2.0**-beta * float(_reciprocal_gamma(np.array(1.0 - beta)))
-    return (later_p(0.0) + (gained - lost) / alpha) / without_reuse
+    return float((later_p(0.0) + (gained - lost) / alpha) / without_reuse)

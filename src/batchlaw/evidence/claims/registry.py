@@ -15,6 +15,7 @@ from batchlaw.evidence.claims import (
     paper_slips,
     reuse,
     reuse_departures,
+    sketch_probability,
     sketches,
 )
 from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize
@@ -28,6 +29,7 @@ FAMILIES: dict[str, Callable[[CheckSize], Sequence[Task]]] = {
     "multi-pass": reuse.tasks,
     "reuse": reuse_departures.tasks,
     "sketches": sketches.tasks,
+    "probability": sketch_probability.tasks,
     "slips": paper_slips.tasks,
     "outside": outside.tasks,
     "literature": literature.tasks,
