@@ -111,6 +111,19 @@ def at_one(runs: dict[tuple[float, float], list[ReuseRuns]]) -> None:
         )
 
 
+def overtaking(run: ReuseRuns) -> None:
+    """The epochs after which GD's variance exceeds its bias, with reuse and without."""
+    s2 = wide_problem(run.a, run.b).noise_variance
+    ratio = s2 * run.variance / run.bias
+    found = []
+    for values in (ratio, ratio * run.bias_factor / run.variance_factor):
+        found.append(np.exp(np.interp(0.0, np.log(values), np.log(run.epochs))))
+    print(
+        f"\na = {run.a:g}, b = {run.b:g}, N = {run.samples}: GD's variance exceeds its bias after "
+        f"{found[0]:.0f} epochs, without reuse after {found[1]:.0f}"
+    )
+
+
 def draw(runs: dict[tuple[float, float], list[ReuseRuns]], directory: Path) -> None:
     shown = {(1.2, 2.0), (1.5, 1.5), (2.0, 2.6), (3.0, 2.5)}
     panels: dict[str, dict] = {part: {} for part in ("bias", "variance", "fluctuation")}
@@ -144,6 +157,7 @@ def main() -> None:
     thresholds(runs)
     collapse(runs)
     at_one(runs)
+    overtaking(runs[1.5, 1.5][-1])
     if arguments.figures:
         draw(runs, arguments.figures)
 

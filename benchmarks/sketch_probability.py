@@ -23,8 +23,9 @@ def main() -> None:
     for a in (1.5, 2.0, 3.0):
         for side, (limit, bad, total) in bad_sketches(a, tuple(SIDES), DRAWS).items():
             q, error = exponent_of_decay(SKETCHES, bad, total)
+            power = f"{q:.2f} ± {error:.2f}" if np.isfinite(error) else "none"
             cells = " | ".join(f"{f:.2g}" for f in bad / np.maximum(total, 1))
-            print(f"| {a:g} | {side} | {limit:.3f} | {q:.2f} ± {error:.2f} | {cells} |", flush=True)
+            print(f"| {a:g} | {side} | {limit:.3f} | {power} | {cells} |", flush=True)
 
 
 if __name__ == "__main__":

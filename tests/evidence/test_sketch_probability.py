@@ -38,6 +38,11 @@ def test_the_power_in_the_exponent_is_found_within_its_error(log_frequency, powe
     assert (np.abs(q - power) < 3.5 * error + 0.01).all()
 
 
+def test_counts_that_rise_with_m_have_no_power():
+    rising = np.array([100, 120, 140, 150, 140, 100, 20])
+    assert exponent_of_decay(SKETCHES, rising, np.full(7, 3000))[1] == np.inf
+
+
 def test_the_constants_are_those_of_the_whole_matrix():
     a, m = 2.0, 4
     found = constants(a, 1, [m], [9])

@@ -8,6 +8,7 @@ are independent, so that one matrix of Gaussians holds many sketches of few rows
 
 from __future__ import annotations
 
+import math
 from functools import partial
 from typing import Any
 
@@ -128,9 +129,12 @@ def exponent_of_decay(sizes: IntArray, bad: IntArray, total: IntArray) -> tuple[
     """q of log f = alpha - beta (M^q - 1)/q by maximum likelihood, and its standard error.
 
     The likelihood is binomial; the error is half of the range in which its logarithm, maximised
-    over alpha and beta, is within 1/2 of the best.
+    over alpha and beta, is within 1/2 of the best. A best q at the end of ``POWERS`` has an
+    infinite error: no such law describes the counts.
     """
     profile = np.array([_likelihood(q, sizes, bad, total) for q in POWERS])
+    if profile.argmax() == POWERS.size - 1:
+        return float(POWERS[-1]), math.inf
     inside = POWERS[profile > profile.max() - 0.5]
     return float(POWERS[profile.argmax()]), 0.5 * float(inside[-1] - inside[0])
 
