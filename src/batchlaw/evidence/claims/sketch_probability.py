@@ -46,7 +46,8 @@ POWERS = np.linspace(0.0, 3.0, 301)
 def tasks(size: CheckSize) -> list[Task]:
     """One task per spectrum, with the sides whose constants hardly move between these M.
 
-    The smallest constant still rises with M at a = 1.5, and falls at a = 3.
+    The smallest constant still moves with M at a = 1.5 and a = 3, where q = 1 is not found:
+    docs/reuse.md has the counts.
     """
     both = tuple(SIDES)
     spectra = {2.0: both} if size.quick else {1.5: both[:1], 2.0: both, 3.0: both[:1]}
