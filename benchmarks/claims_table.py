@@ -1,6 +1,7 @@
 """The tables of claims in docs/, from a claims.json of ``batchlaw verify``.
 
 python benchmarks/claims_table.py results/verify/claims.json               # docs/theory.md
+python benchmarks/claims_table.py results/verify/claims.json reuse         # docs/reuse.md
 python benchmarks/claims_table.py results/verify/claims.json outside       # docs/outside.md
 python benchmarks/claims_table.py results/verify/claims.json literature    # docs/literature.md
 """
@@ -14,7 +15,7 @@ from pathlib import Path
 from batchlaw.evidence.claims.registry import FAMILIES, all_claims
 
 # Families with a page of their own; the others are the paper's.
-OWN_PAGES = ("outside", "literature")
+OWN_PAGES = ("reuse", "outside", "literature")
 TEST = "test_claims.py::test_no_claim_is_contradicted_and_every_planted_wrong_law_is"
 
 

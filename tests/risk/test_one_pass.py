@@ -137,7 +137,7 @@ def test_batches_that_are_worse_for_an_average_than_constant_are_named(paper):
         risk = bl.one_pass_risk(paper, rates, schedules, average=average)
         (note,) = risk.notes
         assert (note.kind, note.schedule) == ("allocation", 1)
-        assert "the batches of the plain one leave" in note.naming(list(schedules))
+        assert "the batches of schedule plain leave" in note
         said = float(re.search(r"about ([\d.]+) times", note)[1])
         assert said == pytest.approx(risk.ratio("variance", 1, 2)[0], rel=0.1)
         assert risk.ratio("variance", 1, 2)[0] > 1.2

@@ -14,6 +14,8 @@ from batchlaw.evidence.claims import (
     outside,
     paper_slips,
     reuse,
+    reuse_departures,
+    sketch_probability,
     sketches,
 )
 from batchlaw.evidence.claims.check_settings import FULL, QUICK, CheckSize
@@ -26,6 +28,8 @@ FAMILIES: dict[str, Callable[[CheckSize], Sequence[Task]]] = {
     "collapse": collapse.tasks,
     "multi-pass": reuse.tasks,
     "sketches": sketches.tasks,
+    "probability": sketch_probability.tasks,
+    "reuse": reuse_departures.tasks,
     "slips": paper_slips.tasks,
     "outside": outside.tasks,
     "literature": literature.tasks,

@@ -17,12 +17,16 @@ class Departure:
         Used in the ids of its claims, and in their sentences.
     where
         The assumption that is replaced.
+    family
+        The family of claims that it belongs to.
     """
 
     id: str
     name: str
     where: str
+    family: str = "outside"
 
     def claim(self, name: str, sentence: str) -> Claim:
-        """A statement about this departure: ``outside/<departure>-<name>``."""
-        return Claim(f"outside/{self.id}-{name}", f"outside: {self.name}: {sentence}", self.where)
+        """A statement about this departure: ``<family>/<departure>-<name>``."""
+        full = f"{self.family}: {self.name}: {sentence}"
+        return Claim(f"{self.family}/{self.id}-{name}", full, self.where)
