@@ -38,12 +38,15 @@ class Nodes:
         that share them, which need not be an integer.
     approximation : float
         Approx, the target energy outside these directions.
+    leading : Nodes, optional
+        The same without the terms of relative size 1/M, where an average over sketches has them.
     """
 
     eigenvalues: FloatArray
     target_energy: FloatArray
     multiplicity: FloatArray
     approximation: float
+    leading: Nodes | None = None
 
 
 def power_sum_after(exponent: float, last: float) -> float:

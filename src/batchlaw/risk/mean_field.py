@@ -34,6 +34,7 @@ from batchlaw._base.kernels import mean_field
 from batchlaw._base.kernels.common import products
 from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.model.problem import Problem
+from batchlaw.risk.on_nodes import approximation_notes
 from batchlaw.risk.over_datasets import averaged_risk, degrees_of_freedom, reuse_name
 from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.sample_spectrum import (
@@ -108,19 +109,20 @@ def expected_risk_mean_field(
         max(_quadrature_error(problem, spectrum, gamma, N), model_error(problem, gamma, N)),
     )
     risk = _with_outliers(risk, float(outlier_growth(problem, gamma, rho, N).max()))
+    risk = replace(risk, notes=(*risk.notes, *approximation_notes(problem)))
     if problem.coarser is None:
         return risk
-    coarse = expected_risk_mean_field(
-        problem.coarser,
-        rates,
-        batches,
-        N,
-        replacement=replacement,
-        nodes=nodes,
-        trajectory=trajectory,
-    )
-    change = np.max(np.abs(np.asarray(coarse.excess) / risk.excess - 1.0))
+
+    def parts_of(other: Problem) -> FloatArray:
+        options = {"replacement": replacement, "trajectory": trajectory}
+        return _stacked(expected_risk_mean_field(other, rates, batches, N, nodes=nodes, **options))
+
+    change = float(np.max(problem.node_error(parts_of, _stacked(risk))))
     return replace(risk, uncertainty=max(risk.uncertainty, change))
+
+
+def _stacked(risk: Risk) -> FloatArray:
+    return np.stack(np.broadcast_arrays(risk.bias, risk.variance, risk.fluctuation), axis=-1)
 
 
 def _with_outliers(risk: Risk, growth: float) -> Risk:

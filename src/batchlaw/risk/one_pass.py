@@ -9,6 +9,7 @@ from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.kernels import moments
 from batchlaw.model.problem import Problem
+from batchlaw.risk.on_nodes import approximation_notes
 from batchlaw.risk.result import Risk
 from batchlaw.risk.stability import check_overflow, excess_note, growth_note
 from batchlaw.schedule.averages import running_readout
@@ -39,7 +40,7 @@ def one_pass_risk(
     and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
     Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
     Batches need not be whole numbers here. One schedule gives numbers, several give arrays.
-    Where nodes stand for many directions, ``uncertainty`` is the change from half as many.
+    Where nodes stand for many directions, ``uncertainty`` is their error (``Problem.node_error``).
 
     Parameters
     ----------
@@ -85,8 +86,7 @@ def one_pass_risk(
     single = checks.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:
-        coarse = parts_of(problem.coarser).sum(axis=-1)
-        uncertainty = np.abs(coarse / parts.sum(axis=-1) - 1.0)
+        uncertainty = problem.node_error(parts_of, parts)
         uncertainty = uncertainty[0] if single else uncertainty
     bias, noise, covariance = np.moveaxis(parts[0] if single else parts, -1, 0)
     return Risk(
@@ -99,5 +99,5 @@ def one_pass_risk(
         variance_noise=noise,
         variance_covariance=covariance,
         uncertainty=uncertainty,
-        notes=() if note is None else (note,),
+        notes=(*(() if note is None else (note,)), *approximation_notes(problem)),
     )
