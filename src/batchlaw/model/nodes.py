@@ -38,8 +38,9 @@ class Nodes:
         that share them, which need not be an integer.
     approximation : float
         Approx, the target energy outside these directions.
-    leading : Nodes, optional
-        The same without the terms of relative size 1/M, where an average over sketches has them.
+    leading, slow : Nodes, optional
+        The same without the terms of relative size 1/M, and with a slowest direction that varies:
+        what the error of an average over few-row sketches is estimated from.
     """
 
     eigenvalues: FloatArray
@@ -47,6 +48,7 @@ class Nodes:
     multiplicity: FloatArray
     approximation: float
     leading: Nodes | None = None
+    slow: Nodes | None = None
 
 
 def power_sum_after(exponent: float, last: float) -> float:

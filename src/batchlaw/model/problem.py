@@ -68,6 +68,7 @@ class Problem:
     description: str = ""
     _coarse: Problem | None = None
     _leading: Problem | None = None
+    _slow: Problem | None = None
 
     def __repr__(self) -> str:
         all_single = (self.multiplicity == 1.0).all()
@@ -127,8 +128,9 @@ class Problem:
     ) -> FloatArray:
         """Relative error of a solver's result that comes from the nodes.
 
-        The change with half as many nodes and, for an average over sketches, the terms of size
-        1/M^2: 4/M of the computed terms of size 1/M, all parts counted as positive.
+        The change with half as many nodes and, for an average over sketches, 4/M of two others
+        (all of them for M < 4), the parts counted as positive: without the terms of size 1/M, and
+        with a slowest direction that varies between sketches.
 
         Parameters
         ----------
@@ -141,9 +143,10 @@ class Problem:
         error = np.zeros_like(excess)
         if self._coarse is not None:
             error += np.abs(parts_of(self._coarse).sum(axis=-1) / excess - 1.0)
-        if self._leading is not None:
-            term = np.abs(parts_of(self._leading) - parts).sum(axis=-1) / excess
-            error += term * min(NEXT_ORDER_RISK / float(self.multiplicity.sum()), 1.0)
+        for other in (self._leading, self._slow):
+            if other is not None:
+                term = np.abs(parts_of(other) - parts).sum(axis=-1) / excess
+                error += term * min(NEXT_ORDER_RISK / float(self.multiplicity.sum()), 1.0)
         return error
 
     @classmethod
@@ -261,23 +264,20 @@ class Problem:
         make, name = KINDS[kind]
         description = f"{name}, M = {size:g}"
         fine = make(a, b, size, nodes)
-        coarse = leading = None
+        coarse: Problem | None = None
         if (fine.multiplicity != 1.0).any():
             half = make(a, b, size, max(min(nodes, fine.eigenvalues.size) // 2, MIN_NODES))
             coarse = cls._from_nodes(half, sigma, description)
-        if fine.leading is not None:
-            leading = cls._from_nodes(fine.leading, sigma, description)
-        return cls._from_nodes(fine, sigma, description, coarse, leading)
+        leading, slow = (
+            None if other is None else cls._from_nodes(other, sigma, description)
+            for other in (fine.leading, fine.slow)
+        )
+        return replace(
+            cls._from_nodes(fine, sigma, description), _coarse=coarse, _leading=leading, _slow=slow
+        )
 
     @classmethod
-    def _from_nodes(
-        cls,
-        nodes: Nodes,
-        sigma: float,
-        description: str,
-        coarse: Problem | None = None,
-        leading: Problem | None = None,
-    ) -> Self:
+    def _from_nodes(cls, nodes: Nodes, sigma: float, description: str) -> Self:
         return cls(
             nodes.eigenvalues,
             nodes.target_energy,
@@ -286,8 +286,6 @@ class Problem:
             nodes.multiplicity,
             (nodes.target_energy, nodes.approximation),
             description,
-            coarse,
-            leading,
         )
 
     @classmethod

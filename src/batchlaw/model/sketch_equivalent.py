@@ -40,6 +40,7 @@ from batchlaw.model.nodes import (
     power_sum_after,
     truncation_nodes,
 )
+from batchlaw.model.slow_direction import with_slow_direction
 
 ComplexArray = NDArray[np.complex128]
 
@@ -50,14 +51,15 @@ OPEN_GAP = 0.2  # of dz/dt; in a narrower gap the edges on both sides are too ne
 LARGEST_HEAD = 128
 LARGEST_A = 6.0  # beyond this 10^12 directions span more digits than the cells resolve
 NEGLIGIBLE_COUNT = 1e-7  # cells with fewer directions are dropped
+MANY_ROWS = 1e5  # beyond this terms of size 1/M^2 are below those of the nodes
 
 
 def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     """The average over Gaussian sketches to order 1/M, in about ``count`` nodes.
 
     At most a cell of nodes for two directions: at smaller distances the terms of size 1/M are
-    a signed measure. ``leading`` of the result is the same without these terms. With infinitely
-    many rows the sketch loses nothing, and this is the infinite truncation.
+    a signed measure. ``leading`` of the result is the same without these terms, ``slow`` has a
+    slowest direction that varies between sketches. With infinitely many rows the sketch loses nothing, and this is the infinite truncation.
     """
     if math.isinf(sketch):
         return truncation_nodes(a, b, sketch, count)
@@ -75,9 +77,13 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
         averaged, leading = _cell_moments(ambient, edges)
     approximation = float((ambient.weight @ (q0 / (ambient.eigenvalues + q0))).real)
     signal = power_sum_after(b, 0)
+    nodes = _scaled(averaged, points, sketch, signal, approximation + ambient.lost_energy(q0))
+    if sketch > MANY_ROWS:
+        return nodes
     return replace(
-        _scaled(averaged, points, sketch, signal, approximation + ambient.lost_energy(q0)),
+        nodes,
         leading=_scaled(leading, points, sketch, signal, approximation),
+        slow=with_slow_direction(nodes, a, sketch),
     )
 
 

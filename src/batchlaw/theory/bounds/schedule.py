@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
@@ -17,6 +17,11 @@ from batchlaw.influences.weights import influence
 from batchlaw.schedule.rates import wsd, wsd_phases
 from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bound import Bound, Condition
+from batchlaw.theory.bounds.power_law import power_law_conditions
+
+# c_s and c_d, the shares of the stable and of the decay phase. The paper fixes them without
+# giving them; both can reach this one.
+SMALLEST_PHASE = 1.0 / 3.0
 
 
 def wsd_mass(
@@ -101,6 +106,7 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
         constant_explicit=False,
         conditions=(
             contraction(float(gamma.max() * mu.max())),
+            *power_law_conditions(np.sort(mu)[::-1], a)[1],
             Condition(
                 "learned-directions",
                 "(1 + R_1)^(1/a) <= M",
@@ -122,6 +128,9 @@ def wsd_kernel_mass(
 ) -> Bound:
     r"""sum_t kappa_t ~ (1/tau) sum_j min{1, (A_d mu_j)^2} (H.5 and I.3). No constants.
 
+    Needs a power law: many directions with mu ~ 1/(gamma J) collect log J times as much in the
+    stable phase (the remark below lemma E1).
+
     Parameters
     ----------
     multiplicity : (M,) array, optional
@@ -139,7 +148,10 @@ def wsd_kernel_mass(
         float(influence(mu, rates, multiplicity=n).sum()),
         order,
         constant_explicit=False,
-        conditions=_kernel_conditions(peak * tau, float(peak * mu.max())),
+        conditions=(
+            *_kernel_conditions(mu, steps, peak, warmup, stable),
+            *power_law_conditions(mu[order_of(mu)], None, n[order_of(mu)])[1],
+        ),
     )
 
 
@@ -163,7 +175,10 @@ def power_law_kernel_mass(
         float(influence(mu, wsd(steps, peak, warmup, stable)).sum()),
         order,
         constant_explicit=False,
-        conditions=_kernel_conditions(peak * tau, float(peak * mu.max())),
+        conditions=(
+            *_kernel_conditions(mu, steps, peak, warmup, stable),
+            *power_law_conditions(np.sort(mu)[::-1], a)[1],
+        ),
     )
 
 
@@ -182,5 +197,35 @@ def decay_time(steps: int, stable_end: int) -> float:
     return (steps - stable_end) / math.log(steps)
 
 
-def _kernel_conditions(decay_mass: float, c0: float) -> tuple[Condition, ...]:
-    return (Condition("decay-mass", "A_d >= 1", decay_mass, 1.0, at_least=True), contraction(c0))
+def phase_conditions(
+    steps: int, warmup_end: int, stable_end: int, J: str = "J"
+) -> tuple[Condition, ...]:
+    """Shares of the stable and of the decay phase, each at least c = 1/3."""
+    shares = {"stable": (stable_end - warmup_end) / steps, "decay": (steps - stable_end) / steps}
+    return tuple(
+        Condition(
+            f"{phase}-phase",
+            f"{phase} phase/{J} >= c_{phase[0]}",
+            share,
+            SMALLEST_PHASE,
+            at_least=True,
+        )
+        for phase, share in shares.items()
+    )
+
+
+def order_of(eigenvalues: FloatArray) -> NDArray[np.int64]:
+    """Indices that sort eigenvalues, largest first."""
+    return np.argsort(-eigenvalues, kind="stable")
+
+
+def _kernel_conditions(
+    mu: FloatArray, steps: int, peak: float, warmup: float | int, stable: float | int
+) -> tuple[Condition, ...]:
+    ends = wsd_phases(steps, warmup, stable)
+    decay_mass = peak * decay_time(steps, ends[1])
+    return (
+        Condition("decay-mass", "A_d >= 1", decay_mass, 1.0, at_least=True),
+        contraction(float(peak * mu.max())),
+        *phase_conditions(steps, *ends),
+    )
