@@ -208,6 +208,19 @@ def slips():
         law = bounds.wsd_kernel_mass(np.arange(1.0, 2001.0) ** -2.0, steps, 0.3)
         failed = ", ".join(f"{c.id} {c.measured:.3g}" for c in bound.failed)
         print(steps, f"{bound.tightness[0]:.3g} {law.tightness[0]:.3g}", failed)
+    print("Influence over its phase means: batch 1 in the last 16 steps and 10^9 before; even")
+    for steps in (2**9, 2**12, 2**15):
+        mu, late = np.arange(1.0, 2001.0) ** -2.0, np.full(steps, 1e9)
+        late[-16:] = 1.0
+        pair = [bounds.phase_means(mu, steps, 0.3, x) for x in (late, np.ones(steps))]
+        print(steps, *(f"{bound.tightness[0]:.3g}" for bound in pair))
+    print("A.8 in the decay: smallest and largest kappa_t / (tau^(1/a-2) gamma_t^(1/a)), a = 2")
+    for steps in (2**9, 2**12, 2**15):
+        bound = bounds.decay_phase_influence(np.arange(1.0, 4001.0) ** -2.0, 2.0, steps, 0.5)
+        print(steps, *(f"{x:.3g}" for x in bound.tightness))
+    print("A.9: P(8 gamma max |z|^2 > r) and N^(-c r), r = 1, 1.5, 2; paper's instance, gamma 0.01")
+    bound = bounds.largest_norm_tail(bl.Problem.paper(), 512, 0.01, [1.0, 1.5, 2.0])
+    print(*(f"{x:.2g}" for x in bound.value), "|", *(f"{x:.2g}" for x in bound.upper))
     print("Approx over M^(1-b), a = 1.5: b = 2.2 and b = 3.5 > a + 1")
     for size in (16, 32, 64, 128):
         lam = np.arange(1.0, 4001.0) ** -1.5

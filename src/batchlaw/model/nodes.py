@@ -40,7 +40,7 @@ class Nodes:
         Approx, the target energy outside these directions.
     leading, slow : Nodes, optional
         The same without the terms of relative size 1/M, and with a slowest direction that varies:
-        what the error of an average over few-row sketches is estimated from.
+        what the error of an average over sketches is estimated from.
     """
 
     eigenvalues: FloatArray

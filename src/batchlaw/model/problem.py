@@ -128,9 +128,9 @@ class Problem:
     ) -> FloatArray:
         """Relative error of a solver's result that comes from the nodes.
 
-        The change with half as many nodes and, for an average over sketches, 4/M of two others
-        (all of them for M < 4), the parts counted as positive: without the terms of size 1/M, and
-        with a slowest direction that varies between sketches.
+        The change with half as many nodes and, for an average over sketches, 4/M of the change
+        without the terms of size 1/M (all of it for M < 4), the parts counted as positive. With
+        one or two rows also the change with a slowest direction that varies between sketches.
 
         Parameters
         ----------

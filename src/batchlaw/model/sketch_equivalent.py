@@ -51,6 +51,7 @@ OPEN_GAP = 0.2  # of dz/dt; in a narrower gap the edges on both sides are too ne
 LARGEST_HEAD = 128
 LARGEST_A = 6.0  # beyond this 10^12 directions span more digits than the cells resolve
 NEGLIGIBLE_COUNT = 1e-7  # cells with fewer directions are dropped
+FEW_ROWS = 2  # up to this rare slow sketches can dominate a long run
 MANY_ROWS = 1e5  # beyond this terms of size 1/M^2 are below those of the nodes
 
 
@@ -58,8 +59,8 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     """The average over Gaussian sketches to order 1/M, in about ``count`` nodes.
 
     At most a cell of nodes for two directions: at smaller distances the terms of size 1/M are
-    a signed measure. ``leading`` of the result is the same without these terms, ``slow`` has a
-    slowest direction that varies between sketches. With infinitely many rows the sketch loses nothing, and this is the infinite truncation.
+    a signed measure. ``leading`` of the result is the same without these terms, ``slow`` of one
+    or two rows has a slowest direction that varies between sketches. With infinitely many rows the sketch loses nothing, and this is the infinite truncation.
     """
     if math.isinf(sketch):
         return truncation_nodes(a, b, sketch, count)
@@ -83,7 +84,7 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     return replace(
         nodes,
         leading=_scaled(leading, points, sketch, signal, approximation),
-        slow=with_slow_direction(nodes, a, sketch),
+        slow=with_slow_direction(nodes, a, sketch) if sketch <= FEW_ROWS else None,
     )
 
 

@@ -117,6 +117,78 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
     )
 
 
+def decay_phase_influence(
+    eigenvalues: ArrayLike,
+    a: float,
+    steps: int,
+    peak: float,
+    warmup: float | int = 0.1,
+    stable: float | int = 0.5,
+) -> Bound:
+    """kappa_t ~ tau^{1/a - 2} gamma_t^{1/a} in the decay while R_t >= 1 (A.8). No constants.
+
+    One entry per step of the decay with R_t >= 1.
+    """
+    mu = checks.vector("eigenvalues", eigenvalues, positive=True)
+    a = checks.real("a", a, above=1.0)
+    rates = wsd(steps, peak, warmup, stable)
+    ends = wsd_phases(steps, warmup, stable)
+    tau = decay_time(steps, ends[1])
+    remaining = remaining_mass(rates)
+    counted = (np.arange(1, steps + 1) > ends[1]) & (remaining >= 1.0)
+    shape = tau ** (1.0 / a - 2.0) * rates[counted] ** (1.0 / a)
+    reach = float((1.0 + remaining[ends[1]]) ** (1.0 / a))
+    return Bound(
+        "influence in the decay phase",
+        "A.8, interpretation of lemma app-final-risk-influence",
+        shape,
+        influence(mu, rates)[counted],
+        shape,
+        constant_explicit=False,
+        conditions=(
+            *_kernel_conditions(mu, steps, peak, warmup, stable),
+            *power_law_conditions(np.sort(mu)[::-1], a)[1],
+            Condition("learned-directions", "(1 + R_t)^(1/a) <= M", reach, mu.size),
+        ),
+    )
+
+
+def phase_means(
+    eigenvalues: ArrayLike,
+    steps: int,
+    peak: float,
+    batches: ArrayLike,
+    warmup: float | int = 0.1,
+    stable: float | int = 0.5,
+) -> Bound:
+    """sum_t kappa_t / B_t against the same with kappa_t replaced by its mean over each phase.
+
+    Not a bound of the paper: its remark "exact weights are essential" (I.3) says that this proxy
+    has no uniform constant. Equal for a batch size that is constant within each phase.
+
+    Parameters
+    ----------
+    batches : (J,) array
+        B_t.
+    """
+    mu = checks.vector("eigenvalues", eigenvalues, positive=True)
+    rates = wsd(steps, peak, warmup, stable)
+    kappa = influence(mu, rates)
+    inverse = 1.0 / checks.batches(batches, rates.size, whole=False)[0]
+    ends = (0, *wsd_phases(steps, warmup, stable), rates.size)
+    phases = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+    proxy = sum(float(kappa[p].mean() * inverse[p].sum()) for p in phases if kappa[p].size)
+    return Bound(
+        "influence by the means of the phases",
+        "I.3, remark below lemma multipass-kernel-shape",
+        proxy,
+        float(kappa @ inverse),
+        proxy,
+        constant_explicit=False,
+        conditions=_kernel_conditions(mu, steps, peak, warmup, stable),
+    )
+
+
 def wsd_kernel_mass(
     eigenvalues: ArrayLike,
     steps: int,
