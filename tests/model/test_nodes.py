@@ -175,7 +175,9 @@ def test_the_error_of_approx_at_one_row_is_inside_the_stated_one(a, b):
     lam, rest = i**-a, power_sum_after(a, i[-1])
     s = np.exp(np.linspace(-12.0, 25.0, 4000))
     laplace = np.exp(-0.5 * np.log1p(2.0 * np.multiply.outer(s, lam)).sum(axis=1) - s * rest)
-    shares = [np.trapezoid(laplace * lam_i / (1.0 + 2.0 * s * lam_i) * s, np.log(s)) for lam_i in lam]
+    shares = [
+        np.trapezoid(laplace * lam_i / (1.0 + 2.0 * s * lam_i) * s, np.log(s)) for lam_i in lam
+    ]
     exact = power_sum_after(b, 0) - float(i**-b @ np.array(shares))
     problem = bl.Problem.power_law_nodes(a, b, 1, kind="sketch")
     error = abs(problem.approximation - exact)

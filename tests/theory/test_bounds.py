@@ -555,7 +555,8 @@ def test_a_spectrum_is_a_power_law_if_its_constants_are():
     a, (spectrum, exponent) = power_law_conditions(3.0 * j**-1.7)
     assert a == pytest.approx(1.7, rel=1e-12)
     assert spectrum.measured == pytest.approx(1.0, rel=1e-12)
-    assert spectrum.holds and exponent.holds
+    assert spectrum.holds
+    assert exponent.holds
     wavy = j**-1.7 * np.where(j % 2, 2.0, 0.5)
     assert power_law_conditions(wavy, 1.7)[1][0].measured == pytest.approx(2.0, rel=1e-12)
     assert not power_law_conditions(np.exp(-j / 10.0))[1][0].holds

@@ -147,7 +147,7 @@ class Problem:
             if other is not None:
                 term = np.abs(parts_of(other) - parts).sum(axis=-1) / excess
                 error += term * min(NEXT_ORDER_RISK / float(self.multiplicity.sum()), 1.0)
-        return error
+        return np.asarray(error)
 
     @classmethod
     def paper(

@@ -181,7 +181,9 @@ class _Ambient:
         dt = 1.0 / (1.0 - total(2, lam**2 * n) / self.rows) / self.rows
         third = total(3, lam**2 * n)
         rest = total(3, lam**2 * weight) + t * dt * third * total(2, lam * weight)
-        return np.stack([leading, leading + np.stack([self.rows * z * dt**2 * third, t * dt * rest])])
+        return np.stack(
+            [leading, leading + np.stack([self.rows * z * dt**2 * third, t * dt * rest])]
+        )
 
     def lost_energy(self, q0: float) -> float:
         """What the terms of size 1/M add to Approx: minus the second transform's gain at z = 0."""

@@ -17,11 +17,14 @@ POINTS = 16
 
 
 def with_slow_direction(nodes: Nodes, a: float, rows: float) -> Nodes:
-    """The same nodes with the last direction replaced by a chi-square of its mean and energy."""
+    """The same nodes with the last direction replaced by a chi-square of its mean and energy.
+
+    A slow direction has little of the target, too: its energy mu v^2 is proportional to mu.
+    """
     n, mu = nodes.multiplicity, nodes.eigenvalues
     before = np.append(np.cumsum(n[::-1])[::-1][1:], 0.0)
     taken = np.clip(1.0 - before, 0.0, n)
-    energy = float((taken * mu) @ nodes.target_energy)
+    energy = float((taken * mu) @ nodes.target_energy) / float(taken @ mu)
     trace, squares = (power_sum_after(s, rows - 1.0) for s in (a, 2.0 * a))
     share, weight = _chi_square(trace**2 / squares)
     last = float(taken @ mu) * share
@@ -29,7 +32,7 @@ def with_slow_direction(nodes: Nodes, a: float, rows: float) -> Nodes:
     order = np.argsort(-values)
     return Nodes(
         values[order],
-        np.append(nodes.target_energy, energy / last)[order],
+        np.append(nodes.target_energy, np.full(last.size, energy))[order],
         np.append(n - taken, weight)[order],
         nodes.approximation,
     )

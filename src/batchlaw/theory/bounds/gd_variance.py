@@ -230,9 +230,7 @@ def regularity(
     )
 
 
-def _gd_conditions(
-    mu: FloatArray, rates: FloatArray, data: FloatArray
-) -> tuple[Condition, ...]:
+def _gd_conditions(mu: FloatArray, rates: FloatArray, data: FloatArray) -> tuple[Condition, ...]:
     """What lemmas gd-var-upper-lower and gd-var-source assume, every constant 1."""
     a, power_law = power_law_conditions(mu)
     N = data.shape[1]
