@@ -513,7 +513,7 @@ def test_lemma_batch_var_e1_needs_a_power_law():
     for steps in (2**9, 2**13, 2**17):
         levels, counts = _benchmark().two_levels(steps, 0.3)
         bound = bounds.wsd_kernel_mass(levels, steps, 0.3, multiplicity=counts)
-        assert [condition.id for condition in bound.failed][0] == "spectrum"
+        assert "spectrum" in {condition.id for condition in bound.failed}
         constants.append(bound.tightness[0])
     growth = np.diff(constants) / np.diff(np.log([2**9, 2**13, 2**17]))
     # 8 / (2 log 2) of the stable phase's share, less what is forgotten: a constant slope.

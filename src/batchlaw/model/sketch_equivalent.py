@@ -59,8 +59,9 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     """The average over Gaussian sketches to order 1/M, in about ``count`` nodes.
 
     At most a cell of nodes for two directions: at smaller distances the terms of size 1/M are
-    a signed measure. ``leading`` of the result is the same without these terms, ``slow`` of one
-    or two rows has a slowest direction that varies between sketches. With infinitely many rows the sketch loses nothing, and this is the infinite truncation.
+    a signed measure. ``leading`` of the result is the same without these terms; ``slow``, of one
+    or two rows, has a slowest direction that varies between sketches. With infinitely many rows
+    the sketch loses nothing, and this is the infinite truncation.
     """
     if math.isinf(sketch):
         return truncation_nodes(a, b, sketch, count)

@@ -6,6 +6,7 @@ steps, and A_d = gamma tau.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -176,7 +177,7 @@ def phase_means(
     kappa = influence(mu, rates)
     inverse = 1.0 / checks.batches(batches, rates.size, whole=False)[0]
     ends = (0, *wsd_phases(steps, warmup, stable), rates.size)
-    phases = [slice(*pair) for pair in zip(ends[:-1], ends[1:], strict=True)]
+    phases = [slice(*pair) for pair in itertools.pairwise(ends)]
     proxy = sum(float(kappa[p].mean() * inverse[p].sum()) for p in phases if kappa[p].size)
     return Bound(
         "influence by the means of the phases",
