@@ -2,7 +2,8 @@
 
 .venv/bin/python benchmarks/sketch_error.py [--draws 2000] [--rows]
 
-What ``Problem.node_error`` adds up was chosen on the first grid and on two more that are not here; the second one had no part in it.
+What ``Problem.node_error`` adds up was chosen on the first grid and on two more that are not
+here; the second one had no part in it.
 """
 
 from __future__ import annotations
