@@ -193,7 +193,40 @@ def row(bound):
     return "| " + " | ".join(cells) + " |"
 
 
+def two_levels(steps, peak):
+    """One direction at 1, and many at 1/(gamma J) that dominate the lemma's order: H.5's remark."""
+    tau = (steps - steps // 2) / np.log(steps)
+    small = 1.0 / (peak * steps)
+    return np.array([1.0, small]), np.array([1.0, round(100.0 / (peak * tau * small) ** 2)])
+
+
 def slips():
+    print("Total influence over H.5's order: two levels, power law a = 2; hypotheses of the former")
+    for steps in (2**9, 2**11, 2**13, 2**15, 2**17):
+        levels, counts = two_levels(steps, 0.3)
+        bound = bounds.wsd_kernel_mass(levels, steps, 0.3, multiplicity=counts)
+        law = bounds.wsd_kernel_mass(np.arange(1.0, 2001.0) ** -2.0, steps, 0.3)
+        failed = ", ".join(f"{c.id} {c.measured:.3g}" for c in bound.failed)
+        print(steps, f"{bound.tightness[0]:.3g} {law.tightness[0]:.3g}", failed)
+    print("Influence over its phase means: batch 1 in the last 16 steps and 10^9 before; even")
+    for steps in (2**9, 2**12, 2**15):
+        mu, late = np.arange(1.0, 2001.0) ** -2.0, np.full(steps, 1e9)
+        late[-16:] = 1.0
+        pair = [bounds.phase_means(mu, steps, 0.3, x) for x in (late, np.ones(steps))]
+        print(steps, *(f"{bound.tightness[0]:.3g}" for bound in pair))
+    print("A.8 in the decay: smallest and largest kappa_t / (tau^(1/a-2) gamma_t^(1/a)), a = 2")
+    for steps in (2**9, 2**12, 2**15):
+        bound = bounds.decay_phase_influence(np.arange(1.0, 4001.0) ** -2.0, 2.0, steps, 0.5)
+        print(steps, *(f"{x:.3g}" for x in bound.tightness))
+    print("A.9: P(8 gamma max |z|^2 > r) and N^(-c r), r = 1, 1.5, 2; paper's instance, gamma 0.01")
+    bound = bounds.largest_norm_tail(bl.Problem.paper(), 512, 0.01, [1.0, 1.5, 2.0])
+    print(*(f"{x:.2g}" for x in bound.value), "|", *(f"{x:.2g}" for x in bound.upper))
+    print("Approx over M^(1-b), a = 1.5: b = 2.2 and b = 3.5 > a + 1")
+    for size in (16, 32, 64, 128):
+        lam = np.arange(1.0, 4001.0) ** -1.5
+        sketch = np.random.default_rng(0).standard_normal((size, 4000)) / np.sqrt(size)
+        orders = [bounds.approximation_order(lam, sketch, b) for b in (2.2, 3.5)]
+        print(size, *(f"{order.tightness[0]:.3g}" for order in orders))
     print("Head concentration at k = 1, mean measured constant: printed k/M, corrected")
     for size in (16, 64, 256, 1024):
         rng = np.random.default_rng(0)

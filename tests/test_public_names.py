@@ -19,13 +19,13 @@ SUBMODULES = {
         Bound Condition additive_noise approximation_order approximation_spectral
         approximation_upper batch_covariance conditional_fluctuation
         covariance_fluctuation covariance_replacement cross_kernel_comparison
-        effective_batch_range empirical_kernels expected_approximation
+        decay_phase_influence effective_batch_range empirical_kernels expected_approximation
         expected_fluctuation expected_largest_norm fluctuation_order fourth_moment
         gd_bias_lower gd_bias_order gd_bias_upper gd_variance gd_variance_order
         gd_variance_spectral head_concentration head_tail_comparison head_tail_resolvent
-        influence_shape kernel_comparison largest_norm leave_one_out
+        influence_shape kernel_comparison largest_norm largest_norm_tail leave_one_out
         lower_covariance_factor multi_pass_hypotheses one_pass_bias_lower
-        one_pass_bias_simple one_pass_bias_upper one_pass_hypotheses
+        one_pass_bias_simple one_pass_bias_upper one_pass_hypotheses phase_means
         power_law_kernel_mass power_law_spectrum product_calculus raw_kernel
         raw_variance regularity regularized_comparison residual_covariance
         reuse_exponent tail_concentration tail_spectral_ratio tightest

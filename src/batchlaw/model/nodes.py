@@ -38,12 +38,17 @@ class Nodes:
         that share them, which need not be an integer.
     approximation : float
         Approx, the target energy outside these directions.
+    leading, slow : Nodes, optional
+        The same without the terms of relative size 1/M, and with a slowest direction that varies:
+        what the error of an average over sketches is estimated from.
     """
 
     eigenvalues: FloatArray
     target_energy: FloatArray
     multiplicity: FloatArray
     approximation: float
+    leading: Nodes | None = None
+    slow: Nodes | None = None
 
 
 def power_sum_after(exponent: float, last: float) -> float:

@@ -9,7 +9,7 @@ and the ambient dimension exist only while a problem is drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -29,9 +29,13 @@ from batchlaw.model.spectrum import Directions
 # The kinds of ``power_law_nodes``: the function that computes the nodes, and their description.
 KINDS = {
     "truncation": (truncation_nodes, "leading coordinates of a power law"),
-    "sketch": (sketch_nodes, "deterministic equivalent of a Gaussian sketch of a power law"),
+    "sketch": (sketch_nodes, "average over Gaussian sketches of a power law to order 1/M"),
 }
 LARGEST_SKETCH = 10**12
+# The terms of size 1/M^2 that an average over sketches leaves out, in units of those of size 1/M,
+# over M: for Approx, and for the risk of a run, where several eigenvalues enter together.
+NEXT_ORDER_APPROXIMATION = 2.0
+NEXT_ORDER_RISK = 4.0
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,6 +67,8 @@ class Problem:
     _prior: tuple[FloatArray, float] | None = None
     description: str = ""
     _coarse: Problem | None = None
+    _leading: Problem | None = None
+    _slow: Problem | None = None
 
     def __repr__(self) -> str:
         all_single = (self.multiplicity == 1.0).all()
@@ -104,6 +110,44 @@ class Problem:
         The difference between a solver's results on both exceeds the error of the finer one.
         """
         return self._coarse
+
+    @property
+    def approximation_error(self) -> float:
+        """Estimated error of Approx: of an average over sketches, otherwise 0.
+
+        The average lacks terms of size 1/M^2; their estimate is 2/M of the computed term of size
+        1/M, and never more than that term (docs/exact.md has the measured errors).
+        """
+        if self._leading is None:
+            return 0.0
+        term = abs(self.approximation - self._leading.approximation)
+        return term * min(NEXT_ORDER_APPROXIMATION / float(self.multiplicity.sum()), 1.0)
+
+    def node_error(
+        self, parts_of: Callable[[Problem], FloatArray], parts: FloatArray
+    ) -> FloatArray:
+        """Relative error of a solver's result that comes from the nodes.
+
+        The change with half as many nodes and, for an average over sketches, 4/M of the change
+        without the terms of size 1/M (all of it for M < 4), the parts counted as positive. With
+        one or two rows also the change with a slowest direction that varies between sketches.
+
+        Parameters
+        ----------
+        parts_of
+            The solver's parts of the excess on a problem, the parts along the last axis.
+        parts : array
+            Those of this problem.
+        """
+        excess = parts.sum(axis=-1)
+        error = np.zeros_like(excess)
+        if self._coarse is not None:
+            error += np.abs(parts_of(self._coarse).sum(axis=-1) / excess - 1.0)
+        for other in (self._leading, self._slow):
+            if other is not None:
+                term = np.abs(parts_of(other) - parts).sum(axis=-1) / excess
+                error += term * min(NEXT_ORDER_RISK / float(self.multiplicity.sum()), 1.0)
+        return np.asarray(error)
 
     @classmethod
     def paper(
@@ -202,11 +246,12 @@ class Problem:
             M, up to 10^12.
         kind : "truncation" or "sketch"
             "truncation": the leading M coordinates of the ambient space, with eigenvalues i^-a
-            and Approx the target energy beyond them. "sketch": the deterministic equivalent of
-            the paper's Gaussian sketch of an infinite ambient space, which lacks terms of
-            relative size 1/M; ``coarser`` does not show these.
+            and Approx the target energy beyond them. "sketch": the average over the paper's
+            Gaussian sketches of an infinite ambient space, from its deterministic equivalent and
+            the terms of relative size 1/M; an estimate of what is left out is part of
+            ``approximation_error`` and ``node_error``.
         nodes : int
-            About how many nodes to use, at least 16.
+            About how many nodes to use, at least 16. A sketch takes at most 2 M + 16.
         """
         a = checks.real("a", a, above=1.0, at_most=50.0)
         b = checks.real("b", b, above=1.0, at_most=10.0)
@@ -219,16 +264,20 @@ class Problem:
         make, name = KINDS[kind]
         description = f"{name}, M = {size:g}"
         fine = make(a, b, size, nodes)
-        coarse = None
+        coarse: Problem | None = None
         if (fine.multiplicity != 1.0).any():
-            half = make(a, b, size, max(nodes // 2, MIN_NODES))
-            coarse = cls._from_nodes(half, sigma, description, None)
-        return cls._from_nodes(fine, sigma, description, coarse)
+            half = make(a, b, size, max(min(nodes, fine.eigenvalues.size) // 2, MIN_NODES))
+            coarse = cls._from_nodes(half, sigma, description)
+        leading, slow = (
+            None if other is None else cls._from_nodes(other, sigma, description)
+            for other in (fine.leading, fine.slow)
+        )
+        return replace(
+            cls._from_nodes(fine, sigma, description), _coarse=coarse, _leading=leading, _slow=slow
+        )
 
     @classmethod
-    def _from_nodes(
-        cls, nodes: Nodes, sigma: float, description: str, coarse: Problem | None
-    ) -> Self:
+    def _from_nodes(cls, nodes: Nodes, sigma: float, description: str) -> Self:
         return cls(
             nodes.eigenvalues,
             nodes.target_energy,
@@ -237,7 +286,6 @@ class Problem:
             nodes.multiplicity,
             (nodes.target_energy, nodes.approximation),
             description,
-            coarse,
         )
 
     @classmethod

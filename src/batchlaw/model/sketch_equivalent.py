@@ -7,15 +7,25 @@ in the upper half plane let t(z), Im t > 0, solve
 
 Then tr (Sigma - z)^-1 = -M/t, and the target energies mu_j v_j^2, with Approx at zero, have
 the Stieltjes transform (1/z) sum_i i^-b t / (lambda_i - t). With q = -t and z = 0 this is
-sum_i lambda_i/(lambda_i + q) = M and Approx = sum_i i^-b q/(lambda_i + q). The spectrum is
-cut into cells; contour integrals give the moments of each, and Gauss nodes reproduce them.
+sum_i lambda_i/(lambda_i + q) = M and Approx = sum_i i^-b q/(lambda_i + q).
+
+The average over sketches has terms of relative size 1/M beside these. H^1/2 S^T S H^1/2 is the
+sample covariance of M Gaussian rows and shares Sigma's spectrum, so they are those of
+``risk.sample_spectrum``, with the roles of samples and rows exchanged. With t' = dt/dz and
+S_3 = sum_i lambda_i^2/(lambda_i - t)^3, the two transforms gain
+
+    t'^2 S_3 / M    and    (t t'/(z M)) sum_i i^-b [ lambda_i^2/(lambda_i - t)^3
+                                                   + (t t'/M) S_3 lambda_i/(lambda_i - t)^2 ].
+
+The spectrum is cut into cells; contour integrals give the moments of each, and Gauss nodes
+reproduce them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,21 +40,27 @@ from batchlaw.model.nodes import (
     power_sum_after,
     truncation_nodes,
 )
+from batchlaw.model.slow_direction import with_slow_direction
 
 ComplexArray = NDArray[np.complex128]
 
 PANEL_POINTS = 16
-ARC_POINTS = 24
+ARC_POINTS = 40  # the terms of size 1/M are singular at the edges of the spectrum
 CELL_NODES = 4
+OPEN_GAP = 0.2  # of dz/dt; in a narrower gap the edges on both sides are too near
 LARGEST_HEAD = 128
 LARGEST_A = 6.0  # beyond this 10^12 directions span more digits than the cells resolve
 NEGLIGIBLE_COUNT = 1e-7  # cells with fewer directions are dropped
+FEW_ROWS = 2  # up to this rare slow sketches can dominate a long run
+MANY_ROWS = 1e5  # beyond this terms of size 1/M^2 are below those of the nodes
 
 
 def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
-    """The deterministic equivalent of a Gaussian sketch, in about ``count`` nodes.
+    """The average over Gaussian sketches to order 1/M, in about ``count`` nodes.
 
-    It lacks terms of relative size 1/M of the average over sketches. With infinitely many rows
+    At most a cell of nodes for two directions: at smaller distances the terms of size 1/M are
+    a signed measure. ``leading`` of the result is the same without these terms; ``slow``, of one
+    or two rows, has a slowest direction that varies between sketches. With infinitely many rows
     the sketch loses nothing, and this is the infinite truncation.
     """
     if math.isinf(sketch):
@@ -54,12 +70,41 @@ def sketch_nodes(a: float, b: float, sketch: float, count: int) -> Nodes:
     head = min(max(count // 4, min(count // 2, 16)), LARGEST_HEAD)
     ambient = _Ambient.power_law(a, b, sketch, head)
     bottom, top, q0 = _ends(ambient)
-    edges, points = _cells(ambient, bottom, top, count)
-    mu, counts, energy = _gauss_nodes(_cell_moments(ambient, edges), points)
+    edges, points = _cells(ambient, bottom, top, int(min(count, 2.0 * sketch + 16.0)))
+    averaged, leading = _cell_moments(ambient, edges)
+    while (bad := _not_positive(averaged, leading)).any():
+        # A cell goes together with the one below it; the lowest with the one above.
+        lost = max(int(np.flatnonzero(bad)[0]), 1)
+        edges, points = np.delete(edges, lost), np.delete(points, lost - 1)
+        averaged, leading = _cell_moments(ambient, edges)
     approximation = float((ambient.weight @ (q0 / (ambient.eigenvalues + q0))).real)
-    # Cells of negligible mass were dropped: scale the others to the exact totals.
-    counts *= sketch / counts.sum()
-    energy *= (power_sum_after(b, 0) - approximation) / energy.sum()
+    signal = power_sum_after(b, 0)
+    nodes = _scaled(averaged, points, sketch, signal, approximation + ambient.lost_energy(q0))
+    if sketch > MANY_ROWS:
+        return nodes
+    return replace(
+        nodes,
+        leading=_scaled(leading, points, sketch, signal, approximation),
+        slow=with_slow_direction(nodes, a, sketch) if sketch <= FEW_ROWS else None,
+    )
+
+
+def _not_positive(averaged: _Moments, leading: _Moments) -> NDArray[np.bool_]:
+    """Cells of the leading order that the terms of size 1/M leave without mass or energy."""
+    lost = (averaged.count[:, 0] <= NEGLIGIBLE_COUNT) | (averaged.energy[:, 0] < 0.0)
+    return lost & (leading.count[:, 0] > NEGLIGIBLE_COUNT)
+
+
+def _scaled(
+    cells: _Moments, points: NDArray[np.int64], rows: float, signal: float, approximation: float
+) -> Nodes:
+    """Nodes of all cells, largest eigenvalue first.
+
+    Cells of negligible mass are dropped, and the others scaled to the exact totals.
+    """
+    mu, counts, energy = _gauss_nodes(cells, points)
+    counts *= rows / counts.sum()
+    energy *= (signal - approximation) / energy.sum()
     order = np.argsort(-mu)
     return Nodes(mu[order], (energy / (counts * mu))[order], counts[order], approximation)
 
@@ -121,11 +166,34 @@ class _Ambient:
         z, slope = self.preimage(np.array([t + 0.0j]))
         return float(z[0].real), float(slope[0].real)
 
-    def transforms(self, t: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
-        """sum_i lambda_i/(lambda_i - t) and sum_i i^-b t/(lambda_i - t)."""
-        inverse = 1.0 / (self.eigenvalues - t[..., None])
-        counts = np.einsum("...k,k->...", inverse, self.eigenvalues * self.counts)
-        return counts, t * np.einsum("...k,k->...", inverse, self.weight)
+    def transforms(self, t: ComplexArray, z: ComplexArray) -> ComplexArray:
+        """z times the Stieltjes transforms of counts and energies, to leading order and next.
+
+        The leading ones are sum_i lambda_i/(lambda_i - t) and sum_i i^-b t/(lambda_i - t). Axes:
+        leading or averaged, counts or energies, points.
+        """
+        lam, n, weight = self.eigenvalues, self.counts, self.weight
+        inverse = 1.0 / (lam - t[..., None])
+
+        def total(power: int, terms: ComplexArray) -> ComplexArray:
+            return np.asarray(np.einsum("...k,k->...", inverse**power, terms))
+
+        leading = np.stack([total(1, lam * n), t * total(1, weight)])
+        dt = 1.0 / (1.0 - total(2, lam**2 * n) / self.rows) / self.rows
+        third = total(3, lam**2 * n)
+        rest = total(3, lam**2 * weight) + t * dt * third * total(2, lam * weight)
+        return np.stack(
+            [leading, leading + np.stack([self.rows * z * dt**2 * third, t * dt * rest])]
+        )
+
+    def lost_energy(self, q0: float) -> float:
+        """What the terms of size 1/M add to Approx: minus the second transform's gain at z = 0."""
+        inverse = 1.0 / (self.eigenvalues + q0)
+        slope = self.real_preimage(-q0)[1]
+        squares, cubes = self.eigenvalues * inverse**2, self.eigenvalues**2 * inverse**3
+        share = (self.weight @ squares) / (self.counts @ squares)
+        gain = (self.weight - share * self.counts) @ cubes
+        return float(gain.real) * q0 / (self.rows * slope)
 
 
 def _panels(corners: ComplexArray) -> tuple[ComplexArray, ComplexArray]:
@@ -202,7 +270,7 @@ def _gaps(ambient: _Ambient) -> FloatArray:
     t = lam[:-1, None] ** (1.0 - mix) * lam[1:, None] ** mix
     z, slope = ambient.preimage(t.astype(np.complex128))
     best = slope.real.argmax(axis=1)[:, None]
-    is_open = np.take_along_axis(slope.real, best, axis=1)[:, 0] > 0.0
+    is_open = np.take_along_axis(slope.real, best, axis=1)[:, 0] > OPEN_GAP
     count = ambient.head if is_open.all() else int(np.argmin(is_open))
     return np.take_along_axis(z.real, best, axis=1)[:count, 0]
 
@@ -217,8 +285,10 @@ class _Moments:
     energy: FloatArray
 
 
-def _cell_moments(ambient: _Ambient, edges: FloatArray) -> _Moments:
+def _cell_moments(ambient: _Ambient, edges: FloatArray) -> tuple[_Moments, _Moments]:
     """(1/pi) Im of the integrals of both transforms along an arc over each cell.
+
+    With the terms of size 1/M, and to leading order.
 
     The arc is a half ellipse in log z. For the counts -M/t is replaced by
     (1/z) sum_i lambda_i/(lambda_i - t): the difference -M/z is real on the real axis, and
@@ -231,13 +301,13 @@ def _cell_moments(ambient: _Ambient, edges: FloatArray) -> _Moments:
     height = np.minimum(width, 1.0)
     z = np.sqrt(low * high) * np.exp(width * np.cos(angle) + 1j * height * np.sin(angle))
     dz = 0.5 * math.pi * w * z * (width * np.sin(angle) - 1j * height * np.cos(angle))
-    counts, energies = ambient.transforms(_solve_arcs(ambient, z))
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     powers = ((z - middle) / half)[..., None] ** np.arange(2 * CELL_NODES + 1)
-    count, energy = (
-        np.einsum("kp,kpj->kj", dz / z * f, powers).imag / math.pi for f in (counts, energies)
-    )
-    return _Moments(middle[:, 0], half[:, 0], count, energy)
+    transforms = ambient.transforms(_solve_arcs(ambient, z), z)
+    moments = np.einsum("kp,omkp,kpj->omkj", dz / z, transforms, powers, optimize=True)
+    leading, averaged = moments.imag / math.pi
+    ends = middle[:, 0], half[:, 0]
+    return _Moments(*ends, *averaged), _Moments(*ends, *leading)
 
 
 def _solve_arcs(ambient: _Ambient, z: ComplexArray) -> ComplexArray:

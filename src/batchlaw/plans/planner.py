@@ -322,12 +322,12 @@ def _whole_risk(
 ) -> dict[str, float]:
     """The plan's risk over that of a constant batch: the whole, the excess, then the noise.
 
-    Empty where the procedure has no solver, or too long a run for it.
+    Empty where the procedure has no solver for the rule, or too long a run for it.
     """
-    if not run.solvable or (run.reuses and gamma.size > LONGEST_REUSE):
+    update = PLAIN if rule is None else rule
+    if not run.solves(update) or (run.reuses and gamma.size > LONGEST_REUSE):
         return {}
     schedules = {"planned": batches, "constant": np.full(gamma.size, float(batches.mean()))}
-    update = PLAIN if rule is None else rule
     risk = run.expected(Setup(problem, gamma, schedules, update))
     terms = ["total", "excess"]
     if np.asarray(getattr(risk, run.noise))[1] > 0.0:

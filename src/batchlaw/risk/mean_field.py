@@ -22,6 +22,7 @@ with it, one-pass SGD.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -33,6 +34,7 @@ from batchlaw._base.errors import InputError, Unstable
 from batchlaw.batches.effective import fluctuation_factors
 from batchlaw.model.problem import Problem
 from batchlaw.risk.dataset_average import dataset_average
+from batchlaw.risk.on_nodes import approximation_notes
 from batchlaw.risk.over_datasets import reuse_name
 from batchlaw.risk.result import SCHEDULE, Note, Risk
 from batchlaw.risk.sample_spectrum import largest_sample_eigenvalue
@@ -85,20 +87,28 @@ def expected_risk_mean_field(
     check_overflow(np.where(lost, np.inf, fluctuation), gamma, sizes)
     single = checks.is_single(batches)
     risk = average.risk(problem, reuse_name(replacement), N, single=single)
-    risk = replace(risk, notes=(*risk.notes, *_outlier_notes(problem, gamma, rho, N)))
+    notes = (*_outlier_notes(problem, gamma, rho, N), *approximation_notes(problem))
+    risk = replace(risk, notes=(*risk.notes, *notes))
     if problem.coarser is None:
         return risk
-    coarse = expected_risk_mean_field(
-        problem.coarser,
-        rates,
-        batches,
-        N,
-        replacement=replacement,
-        nodes=nodes,
-        trajectory=trajectory,
-    )
-    change = np.abs(np.asarray(coarse.excess) / risk.excess - 1.0)
+
+    def parts_of(other: Problem) -> FloatArray:
+        options = {"replacement": replacement, "trajectory": trajectory}
+        return _stacked(expected_risk_mean_field(other, rates, batches, N, nodes=nodes, **options))
+
+    return _with_node_error(risk, problem, parts_of)
+
+
+def _with_node_error(
+    risk: Risk, problem: Problem, parts_of: Callable[[Problem], FloatArray]
+) -> Risk:
+    """The result with the error of its nodes in ``uncertainty``."""
+    change = problem.node_error(parts_of, _stacked(risk))
     return replace(risk, uncertainty=np.maximum(risk.uncertainty, change))
+
+
+def _stacked(risk: Risk) -> FloatArray:
+    return np.stack(np.broadcast_arrays(risk.bias, risk.variance, risk.fluctuation), axis=-1)
 
 
 def _outlier_notes(
@@ -133,7 +143,17 @@ def expected_gradient_descent_risk(
     gamma, N = _check_run(problem, rates, samples)
     rho = np.zeros((1, gamma.size))
     average = dataset_average(problem, gamma, rho, N, _check_nodes(nodes), trajectory=trajectory)
-    return average.risk(problem, "normal GD", N, single=True)
+    risk = average.risk(problem, "normal GD", N, single=True)
+    risk = replace(risk, notes=(*risk.notes, *approximation_notes(problem)))
+    if problem.coarser is None:
+        return risk
+
+    def parts_of(other: Problem) -> FloatArray:
+        return _stacked(
+            expected_gradient_descent_risk(other, rates, N, nodes=nodes, trajectory=trajectory)
+        )
+
+    return _with_node_error(risk, problem, parts_of)
 
 
 def _check_run(problem: Problem, rates: ArrayLike, samples: int) -> tuple[FloatArray, int]:

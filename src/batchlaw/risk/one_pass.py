@@ -11,6 +11,7 @@ from batchlaw._base.kernels import moments
 from batchlaw.batches.effective import effective_batch
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
+from batchlaw.risk.on_nodes import approximation_notes
 from batchlaw.risk.result import SCHEDULE, Note, Risk
 from batchlaw.risk.stability import check_overflow, excess_note, growth_note
 from batchlaw.schedule.averages import running_readout
@@ -44,7 +45,7 @@ def one_pass_risk(
     and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
     Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
     Batches need not be whole numbers here. One schedule gives numbers, several give arrays.
-    Where nodes stand for many directions, ``uncertainty`` is the change from half as many.
+    Where nodes stand for many directions, ``uncertainty`` is their error (``Problem.node_error``).
 
     Parameters
     ----------
@@ -91,8 +92,7 @@ def one_pass_risk(
     single = checks.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:
-        coarse = parts_of(problem.coarser).sum(axis=-1)
-        uncertainty = np.abs(coarse / parts.sum(axis=-1) - 1.0)
+        uncertainty = problem.node_error(parts_of, parts)
         uncertainty = uncertainty[0] if single else uncertainty
     bias, noise, covariance = np.moveaxis(parts[0] if single else parts, -1, 0)
     return Risk(
@@ -105,7 +105,7 @@ def one_pass_risk(
         variance_noise=noise,
         variance_covariance=covariance,
         uncertainty=uncertainty,
-        notes=tuple(note for note in notes if note is not None),
+        notes=(*(note for note in notes if note is not None), *approximation_notes(problem)),
     ).named(batches)
 
 

@@ -35,6 +35,7 @@ from batchlaw.theory.bounds.gd_variance import (
 )
 from batchlaw.theory.bounds.hypotheses import (
     expected_largest_norm,
+    largest_norm_tail,
     multi_pass_hypotheses,
     one_pass_hypotheses,
     top_sample_eigenvalue,
@@ -55,7 +56,9 @@ from batchlaw.theory.bounds.one_pass import (
     uniform_covariance,
 )
 from batchlaw.theory.bounds.schedule import (
+    decay_phase_influence,
     influence_shape,
+    phase_means,
     power_law_kernel_mass,
     product_calculus,
     wsd_decay_mass,
@@ -87,6 +90,7 @@ __all__ = [
     "covariance_fluctuation",
     "covariance_replacement",
     "cross_kernel_comparison",
+    "decay_phase_influence",
     "effective_batch_range",
     "empirical_kernels",
     "expected_approximation",
@@ -106,6 +110,7 @@ __all__ = [
     "influence_shape",
     "kernel_comparison",
     "largest_norm",
+    "largest_norm_tail",
     "leave_one_out",
     "lower_covariance_factor",
     "multi_pass_hypotheses",
@@ -113,6 +118,7 @@ __all__ = [
     "one_pass_bias_simple",
     "one_pass_bias_upper",
     "one_pass_hypotheses",
+    "phase_means",
     "power_law_kernel_mass",
     "power_law_spectrum",
     "product_calculus",

@@ -21,6 +21,7 @@ from batchlaw.model.problem import Problem
 from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.ambient import Ambient, head_conditions, with_target
 from batchlaw.theory.bounds.bound import Bound, Condition
+from batchlaw.theory.bounds.power_law import power_law_conditions
 from batchlaw.theory.bounds.schedule import contraction
 
 
@@ -230,7 +231,10 @@ def gd_bias_order(
     ambient, w = with_target(eigenvalues, sketch, target)
     gamma = checks.vector("rates", rates)
     k = default_head(ambient, gamma) if head is None else head
-    N, mass = stacked(features, ambient.size).shape[1], float(gamma.sum())
+    data = stacked(features, ambient.size)
+    N, mass, peak = data.shape[1], float(gamma.sum()), float(gamma.max())
+    largest = float(np.einsum("rij,rij->ri", data, data).max())
+    a, power_law = power_law_conditions(ambient.eigenvalues)
     T = np.linalg.eigvalsh(ambient.covariance)[::-1][math.ceil(N / 2) :]
     tail = 0.0
     if T.size:
@@ -251,6 +255,9 @@ def gd_bias_order(
             *explicit.conditions,
             Condition("head-size", "k <= M/3", k, ambient.size / 3),
             Condition("effective-dimension", "effective dimension at 1/A <= N/4", dimension, N / 4),
+            Condition("largest-norm", "gamma max ||z_i||^2 <= 1/8", peak * largest, 0.125),
+            Condition("mass-below-spectrum", "A <= N^a", mass ** (1.0 / a), N),
+            *power_law,
         ),
     )
 

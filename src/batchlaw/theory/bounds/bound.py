@@ -97,6 +97,9 @@ class Bound:
         alone, and only ``tightness``, the measured constants, is meaningful.
     conditions
         The hypotheses, each measured.
+    terms
+        Size of the terms of which the value or a side is the difference: its rounding error is
+        relative to these. 0 where nothing cancels.
     """
 
     name: str
@@ -106,6 +109,7 @@ class Bound:
     upper: Number
     constant_explicit: bool = True
     conditions: tuple[Condition, ...] = ()
+    terms: float = 0.0
 
     @property
     def holds(self) -> bool:
@@ -120,9 +124,9 @@ class Bound:
     @property
     def inside(self) -> bool:
         """Whether the value lies between the two sides, up to rounding."""
-        below = np.asarray(self.lower) <= np.asarray(self.value) * (1.0 + ROUNDING)
-        above = np.asarray(self.value) <= np.asarray(self.upper) * (1.0 + ROUNDING)
-        return bool(np.all(below) and np.all(above))
+        value = np.asarray(self.value)
+        slack = ROUNDING * np.maximum(np.abs(value), self.terms)
+        return bool(np.all(self.lower <= value + slack) and np.all(value - slack <= self.upper))
 
     @property
     def tightness(self) -> tuple[float, float]:

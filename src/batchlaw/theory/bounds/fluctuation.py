@@ -22,9 +22,14 @@ from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
 from batchlaw.risk.runs import Dataset
 from batchlaw.theory.bounds.bound import Bound, Condition
-from batchlaw.theory.bounds.gd_variance import covariance_replacement
+from batchlaw.theory.bounds.gd_variance import covariance_replacement, rate_log_samples
 from batchlaw.theory.bounds.gradient_run import GradientRun, check_width
-from batchlaw.theory.bounds.kernels import EmpiricalSpectrum, empirical_kernels
+from batchlaw.theory.bounds.kernels import (
+    EmpiricalSpectrum,
+    empirical_kernels,
+    mass_below_spectrum,
+)
+from batchlaw.theory.bounds.power_law import power_law_conditions
 from batchlaw.theory.bounds.schedule import contraction
 
 
@@ -76,6 +81,7 @@ def transition_covariance(features: ArrayLike) -> Bound:
         0.0,
         float(np.linalg.eigvalsh(square - whitened)[-1]),
         float(norms.max()),
+        terms=float(norms.max()),
     )
 
 
@@ -114,6 +120,7 @@ def lower_covariance_factor(features: ArrayLike, rates: ArrayLike) -> Bound:
         value,
         (N - 1) / N,
         conditions=(contraction(float(gamma.max()) * float(nu[0])),),
+        terms=1.0,
     )
 
 
@@ -257,6 +264,7 @@ def fluctuation_order(
     rho = _factors(batches, run, replacement)
     kernel = float(rho @ influence(problem.eigenvalues, run.rates))
     factors = leave_one_out(problem, dataset, run.rates, a)
+    mass, N = float(run.rates.sum()), run.labels.size
     return Bound(
         "fluctuation by the population kernel",
         "I.4, lemmas wr-batch-fluc-upper, wr-batch-fluc-source; J, corollary wor-batch-fluc",
@@ -264,7 +272,17 @@ def fluctuation_order(
         fluctuation,
         factors.total * kernel,
         constant_explicit=False,
-        conditions=data_conditions(run.features, run.rates),
+        conditions=(
+            *data_conditions(run.features, run.rates),
+            *power_law_conditions(problem.eigenvalues, a)[1],
+            rate_log_samples(float(run.rates.max()), N),
+            Condition("mass", "A >= 1", mass, 1.0, at_least=True),
+            Condition("mass-below-samples", "A log N <= N", mass * math.log(N), N),
+            mass_below_spectrum(mass, N, a),
+            Condition(
+                "learned-directions", "A^(1/a) <= M", mass ** (1.0 / a), problem.eigenvalues.size
+            ),
+        ),
     )
 
 

@@ -16,6 +16,8 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 from batchlaw.theory.bounds.bias import effective_dimension, replacement_norm, stacked
 from batchlaw.theory.bounds.bound import Bound, Condition
+from batchlaw.theory.bounds.kernels import mass_below_spectrum
+from batchlaw.theory.bounds.power_law import power_law_conditions
 from batchlaw.theory.bounds.schedule import contraction
 
 
@@ -88,7 +90,6 @@ def gd_variance_order(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayL
         large = nu * mass > 0.25
         lower += float(mass**2 * (mu * nu)[~large].sum() + 0.2 * (mu[large] / nu[large]).sum())
         upper += upper_dimension(nu, mass)
-    dimension = effective_dimension(mu, 1.0 / mass)
     return Bound(
         "GD variance",
         "E.1, lemma gd-var-upper-lower",
@@ -96,10 +97,7 @@ def gd_variance_order(eigenvalues: ArrayLike, rates: ArrayLike, features: ArrayL
         exact.value,
         upper / (len(data) * N),
         constant_explicit=False,
-        conditions=(
-            *exact.conditions,
-            Condition("effective-dimension", "effective dimension at 1/A <= N/4", dimension, N / 4),
-        ),
+        conditions=_gd_conditions(mu, gamma, data),
     )
 
 
@@ -121,7 +119,7 @@ def gd_variance_spectral(eigenvalues: ArrayLike, rates: ArrayLike, features: Arr
         exact.value,
         order,
         constant_explicit=False,
-        conditions=exact.conditions,
+        conditions=_gd_conditions(mu, gamma, data),
     )
 
 
@@ -217,19 +215,36 @@ def regularity(
 
     Parameters
     ----------
-    features : (N, M) array
-        One dataset, in Sigma's eigenbasis.
+    features : (N, M) or (R, N, M) array
+        One dataset, or R of them of which the worst counts, in Sigma's eigenbasis.
     """
     mu, gamma, data = _inputs(eigenvalues, rates, features)
     N, peak = data.shape[1], float(gamma.max())
-    top = float(np.linalg.eigvalsh(data[0].T @ data[0] / N)[-1])
-    largest = float(np.einsum("ij,ij->i", data[0], data[0]).max())
+    top = max(float(np.linalg.eigvalsh(Z.T @ Z / N)[-1]) for Z in data)
+    largest = float(np.einsum("rij,rij->ri", data, data).max())
     return (
         _dimension_condition(mu, 1.0 / (peak * gamma.size), N, 0.25),
         Condition("largest-norm", "gamma max ||z_i||^2 <= 1/8", peak * largest, 0.125),
         contraction(peak * top),
         Condition("mass-below-samples", "A log N <= N", float(gamma.sum()) * math.log(N), N),
     )
+
+
+def _gd_conditions(mu: FloatArray, rates: FloatArray, data: FloatArray) -> tuple[Condition, ...]:
+    """What lemmas gd-var-upper-lower and gd-var-source assume, every constant 1."""
+    a, power_law = power_law_conditions(mu)
+    N = data.shape[1]
+    return (
+        *regularity(mu, data, rates),
+        rate_log_samples(float(rates.max()), N),
+        mass_below_spectrum(float(rates.sum()), N, a),
+        *power_law,
+    )
+
+
+def rate_log_samples(peak: float, samples: float) -> Condition:
+    """gamma log N <= c, with constant 1."""
+    return Condition("rate-log-samples", "gamma log N <= 1", peak * math.log(samples), 1.0)
 
 
 def norm_ceiling(

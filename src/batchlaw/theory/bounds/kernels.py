@@ -19,6 +19,7 @@ from batchlaw.influences.weights import influence
 from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bias import effective_dimension
 from batchlaw.theory.bounds.bound import Bound, Condition
+from batchlaw.theory.bounds.power_law import power_law_conditions
 from batchlaw.theory.bounds.schedule import contraction
 
 # Eigenvalues of Sigma_hat below this share of the largest count as zero.
@@ -99,7 +100,7 @@ def empirical_kernels(
 
 
 def kernel_comparison(
-    eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike, a: float = 2.0
+    eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike, a: float | None = None
 ) -> Bound:
     """kappa^(1)_t + kappa^(0)_t / A <~ kappa_t (lemma dynamic-kernel-comparison, I.3).
 
@@ -110,9 +111,12 @@ def kernel_comparison(
     ----------
     features : (N, M) array
         One dataset, in Sigma's eigenbasis.
+    a
+        Exponent of the spectrum; fitted to it if None.
     """
     mu, gamma, kernels = _kernels(eigenvalues, features, rates)
     mass, N = float(gamma.sum()), np.shape(features)[0]
+    a, power_law = power_law_conditions(np.sort(mu)[::-1], a)
     return Bound(
         "empirical kernels by the population's",
         "I.3, lemma dynamic-kernel-comparison",
@@ -121,14 +125,15 @@ def kernel_comparison(
         influence(mu, gamma),
         constant_explicit=False,
         conditions=(
-            Condition("mass-below-spectrum", "A <= N^a", mass, float(N) ** a),
+            *power_law,
+            mass_below_spectrum(mass, N, a),
             Condition("learned-directions", "A^(1/a) <= M", mass ** (1.0 / a), mu.size),
         ),
     )
 
 
 def cross_kernel_comparison(
-    eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike, a: float = 2.0
+    eigenvalues: ArrayLike, features: ArrayLike, rates: ArrayLike, a: float | None = None
 ) -> Bound:
     """kappa^x_t >~ kappa_t (lemma dynamic-kernel-lower-comparison, I.3). No constant.
 
@@ -138,9 +143,12 @@ def cross_kernel_comparison(
     ----------
     features : (N, M) array
         One dataset, in Sigma's eigenbasis.
+    a
+        Exponent of the spectrum; fitted to it if None.
     """
     mu, gamma, kernels = _kernels(eigenvalues, features, rates)
     mass, N = float(gamma.sum()), np.shape(features)[0]
+    a, power_law = power_law_conditions(np.sort(mu)[::-1], a)
     top = float(EmpiricalSpectrum.of(features).eigenvalues[0])
     return Bound(
         "cross-kernel by the population's",
@@ -150,6 +158,7 @@ def cross_kernel_comparison(
         math.inf,
         constant_explicit=False,
         conditions=(
+            *power_law,
             Condition("mass", "A >= 1", mass, 1.0, at_least=True),
             Condition("learned-directions", "A^(1/a) <= M", mass ** (1.0 / a), mu.size),
             Condition("mass-below-samples", "A log N <= N", mass * math.log(N), N),
@@ -162,6 +171,11 @@ def cross_kernel_comparison(
             contraction(float(gamma.max()) * top),
         ),
     )
+
+
+def mass_below_spectrum(mass: float, samples: int, a: float) -> Condition:
+    """A <~ N^a, with constant 1; the horizon condition of appendices D, E and I."""
+    return Condition("mass-below-spectrum", "A <= N^a", mass ** (1.0 / a), samples)
 
 
 def step_survival(eigenvalues: FloatArray, rates: FloatArray) -> FloatArray:

@@ -6,10 +6,11 @@ steps, and A_d = gamma tau.
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
@@ -17,6 +18,11 @@ from batchlaw.influences.weights import influence
 from batchlaw.schedule.rates import wsd, wsd_phases
 from batchlaw.schedule.update_rule import check_stable
 from batchlaw.theory.bounds.bound import Bound, Condition
+from batchlaw.theory.bounds.power_law import power_law_conditions
+
+# c_s and c_d, the shares of the stable and of the decay phase. The paper fixes them without
+# giving them; both can reach this one.
+SMALLEST_PHASE = 1.0 / 3.0
 
 
 def wsd_mass(
@@ -101,6 +107,7 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
         constant_explicit=False,
         conditions=(
             contraction(float(gamma.max() * mu.max())),
+            *power_law_conditions(np.sort(mu)[::-1], a)[1],
             Condition(
                 "learned-directions",
                 "(1 + R_1)^(1/a) <= M",
@@ -108,6 +115,78 @@ def influence_shape(eigenvalues: ArrayLike, rates: ArrayLike, a: float) -> Bound
                 mu.size,
             ),
         ),
+    )
+
+
+def decay_phase_influence(
+    eigenvalues: ArrayLike,
+    a: float,
+    steps: int,
+    peak: float,
+    warmup: float | int = 0.1,
+    stable: float | int = 0.5,
+) -> Bound:
+    """kappa_t ~ tau^{1/a - 2} gamma_t^{1/a} in the decay while R_t >= 1 (A.8). No constants.
+
+    One entry per step of the decay with R_t >= 1.
+    """
+    mu = checks.vector("eigenvalues", eigenvalues, positive=True)
+    a = checks.real("a", a, above=1.0)
+    rates = wsd(steps, peak, warmup, stable)
+    ends = wsd_phases(steps, warmup, stable)
+    tau = decay_time(steps, ends[1])
+    remaining = remaining_mass(rates)
+    counted = (np.arange(1, steps + 1) > ends[1]) & (remaining >= 1.0)
+    shape = tau ** (1.0 / a - 2.0) * rates[counted] ** (1.0 / a)
+    reach = float((1.0 + remaining[ends[1]]) ** (1.0 / a))
+    return Bound(
+        "influence in the decay phase",
+        "A.8, interpretation of lemma app-final-risk-influence",
+        shape,
+        influence(mu, rates)[counted],
+        shape,
+        constant_explicit=False,
+        conditions=(
+            *_kernel_conditions(mu, steps, peak, warmup, stable),
+            *power_law_conditions(np.sort(mu)[::-1], a)[1],
+            Condition("learned-directions", "(1 + R_t)^(1/a) <= M", reach, mu.size),
+        ),
+    )
+
+
+def phase_means(
+    eigenvalues: ArrayLike,
+    steps: int,
+    peak: float,
+    batches: ArrayLike,
+    warmup: float | int = 0.1,
+    stable: float | int = 0.5,
+) -> Bound:
+    """sum_t kappa_t / B_t against the same with kappa_t replaced by its mean over each phase.
+
+    Not a bound of the paper: its remark "exact weights are essential" (I.3) says that this proxy
+    has no uniform constant. Equal for a batch size that is constant within each phase.
+
+    Parameters
+    ----------
+    batches : (J,) array
+        B_t.
+    """
+    mu = checks.vector("eigenvalues", eigenvalues, positive=True)
+    rates = wsd(steps, peak, warmup, stable)
+    kappa = influence(mu, rates)
+    inverse = 1.0 / checks.batches(batches, rates.size, whole=False)[0]
+    ends = (0, *wsd_phases(steps, warmup, stable), rates.size)
+    phases = [slice(*pair) for pair in itertools.pairwise(ends)]
+    proxy = sum(float(kappa[p].mean() * inverse[p].sum()) for p in phases if kappa[p].size)
+    return Bound(
+        "influence by the means of the phases",
+        "I.3, remark below lemma multipass-kernel-shape",
+        proxy,
+        float(kappa @ inverse),
+        proxy,
+        constant_explicit=False,
+        conditions=_kernel_conditions(mu, steps, peak, warmup, stable),
     )
 
 
@@ -121,6 +200,9 @@ def wsd_kernel_mass(
     multiplicity: ArrayLike | None = None,
 ) -> Bound:
     r"""sum_t kappa_t ~ (1/tau) sum_j min{1, (A_d mu_j)^2} (H.5 and I.3). No constants.
+
+    Needs a power law: many directions with mu ~ 1/(gamma J) collect log J times as much in the
+    stable phase (the remark below lemma E1).
 
     Parameters
     ----------
@@ -139,7 +221,10 @@ def wsd_kernel_mass(
         float(influence(mu, rates, multiplicity=n).sum()),
         order,
         constant_explicit=False,
-        conditions=_kernel_conditions(peak * tau, float(peak * mu.max())),
+        conditions=(
+            *_kernel_conditions(mu, steps, peak, warmup, stable),
+            *power_law_conditions(mu[order_of(mu)], None, n[order_of(mu)])[1],
+        ),
     )
 
 
@@ -163,7 +248,10 @@ def power_law_kernel_mass(
         float(influence(mu, wsd(steps, peak, warmup, stable)).sum()),
         order,
         constant_explicit=False,
-        conditions=_kernel_conditions(peak * tau, float(peak * mu.max())),
+        conditions=(
+            *_kernel_conditions(mu, steps, peak, warmup, stable),
+            *power_law_conditions(np.sort(mu)[::-1], a)[1],
+        ),
     )
 
 
@@ -182,5 +270,35 @@ def decay_time(steps: int, stable_end: int) -> float:
     return (steps - stable_end) / math.log(steps)
 
 
-def _kernel_conditions(decay_mass: float, c0: float) -> tuple[Condition, ...]:
-    return (Condition("decay-mass", "A_d >= 1", decay_mass, 1.0, at_least=True), contraction(c0))
+def phase_conditions(
+    steps: int, warmup_end: int, stable_end: int, J: str = "J"
+) -> tuple[Condition, ...]:
+    """Shares of the stable and of the decay phase, each at least c = 1/3."""
+    shares = {"stable": (stable_end - warmup_end) / steps, "decay": (steps - stable_end) / steps}
+    return tuple(
+        Condition(
+            f"{phase}-phase",
+            f"{phase} phase/{J} >= c_{phase[0]}",
+            share,
+            SMALLEST_PHASE,
+            at_least=True,
+        )
+        for phase, share in shares.items()
+    )
+
+
+def order_of(eigenvalues: FloatArray) -> NDArray[np.int64]:
+    """Indices that sort eigenvalues, largest first."""
+    return np.argsort(-eigenvalues, kind="stable")
+
+
+def _kernel_conditions(
+    mu: FloatArray, steps: int, peak: float, warmup: float | int, stable: float | int
+) -> tuple[Condition, ...]:
+    ends = wsd_phases(steps, warmup, stable)
+    decay_mass = peak * decay_time(steps, ends[1])
+    return (
+        Condition("decay-mass", "A_d >= 1", decay_mass, 1.0, at_least=True),
+        contraction(float(peak * mu.max())),
+        *phase_conditions(steps, *ends),
+    )

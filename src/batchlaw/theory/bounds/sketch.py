@@ -15,6 +15,7 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 from batchlaw.theory.bounds.ambient import Ambient, head_conditions, with_target
 from batchlaw.theory.bounds.bound import Bound, Condition
+from batchlaw.theory.bounds.power_law import power_law_conditions
 
 
 def approximation_upper(
@@ -48,6 +49,7 @@ def approximation_upper(
         float(signal.sum() - u @ ambient.covariance @ u),
         upper,
         conditions=(ambient.rank_condition(k),),
+        terms=float(signal.sum()),
     )
 
 
@@ -84,6 +86,7 @@ def approximation_spectral(
             ambient.rank_condition(k),
             Condition("head-size", "k <= M/2", k, ambient.size / 2),
         ),
+        terms=float(signal.sum()),
     )
 
 
@@ -119,11 +122,15 @@ def expected_approximation(
         float(signal.sum() - np.trace(explained)),
         float(signal[k:].sum() + np.diag(_head_matrix(ambient, k)) @ energy[:k]),
         conditions=(ambient.rank_condition(k),),
+        terms=float(signal.sum()),
     )
 
 
 def approximation_order(eigenvalues: ArrayLike, sketch: ArrayLike, b: float) -> Bound:
     """E[Approx] ~ M^{1-b} for lambda_i E[w_i^2] = i^-b (lemma approx-final, C.3). No constant.
+
+    Needs b < a + 1 with lambda_i ~ i^-a (assumption of C.3; lemma aux-C5-E7 omits it): beyond,
+    what the sketch loses of the first coordinates, of order M^-a, is more.
 
     Parameters
     ----------
@@ -137,6 +144,7 @@ def approximation_order(eigenvalues: ArrayLike, sketch: ArrayLike, b: float) -> 
     lam = checks.vector("eigenvalues", eigenvalues, positive=True)
     index = np.arange(1, lam.size + 1, dtype=np.float64)
     exact = expected_approximation(lam, sketch, index**-b / lam)
+    a, power_law = power_law_conditions(lam)
     order = float(np.shape(sketch)[0]) ** (1.0 - b)
     return Bound(
         "approximation error by the source exponent",
@@ -145,7 +153,13 @@ def approximation_order(eigenvalues: ArrayLike, sketch: ArrayLike, b: float) -> 
         exact.value,
         order,
         constant_explicit=False,
-        conditions=(Condition("source-exponent", "b > 1", b, 1.0, at_least=True),),
+        conditions=(
+            Condition("source-exponent", "b > 1", b, math.nextafter(1.0, 2.0), at_least=True),
+            Condition("source-below-spectrum", "b < a + 1", b, math.nextafter(a + 1.0, 0.0)),
+            *power_law,
+            *exact.conditions,
+        ),
+        terms=exact.terms,
     )
 
 
@@ -211,6 +225,7 @@ def head_concentration(
         share if as_printed else math.sqrt(share) + share,
         constant_explicit=False,
         conditions=(Condition("head-size", "k <= M", head, ambient.size),),
+        terms=1.0,
     )
 
 
@@ -248,6 +263,7 @@ def head_tail_comparison(
         share * lam[:M] + rest,
         constant_explicit=False,
         conditions=(Condition("head-size", "k <= M", head, M),),
+        terms=float(mu[0]),
     )
 
 
@@ -317,7 +333,10 @@ def tail_spectral_ratio(eigenvalues: ArrayLike, sketch: ArrayLike, head: int) ->
         ambient.tail_ratio(head),
         1.0,
         constant_explicit=False,
-        conditions=(ambient.rank_condition(head),),
+        conditions=(
+            ambient.rank_condition(head),
+            *power_law_conditions(ambient.eigenvalues)[1],
+        ),
     )
 
 
