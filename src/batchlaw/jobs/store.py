@@ -23,7 +23,7 @@ from batchlaw.jobs.store_file import FACTS_TABLE, lock, open_reader, open_writer
 Cell = Mapping[str, Any]
 
 # Increase whenever a solver's or simulator's numbers change for the same cell.
-NUMERICS = 2
+NUMERICS = 3
 # Computed; a setting that can't be computed; a bug or a machine failure.
 DONE, REFUSED, FAILED = "done", "refused", "failed"
 
