@@ -76,7 +76,7 @@ class CheckSize:
 
 
 QUICK = CheckSize(True, 3 * 10**5, 10**6, 3 * 10**4, 128, 8, 6)
-FULL = CheckSize(False, 10**6, 10**7, 10**6, 256, 8, 24)
+FULL = CheckSize(False, 10**6, 3 * 10**6, 10**6, 256, 8, 24)
 
 
 @lru_cache(maxsize=64)
@@ -112,13 +112,17 @@ def bias_alone(law: Law) -> tuple[Condition, ...]:
     return (*hypotheses(law), law.bias_alone)
 
 
-def small_bias(bias: FloatArray, x: FloatArray, noise_variance: float) -> Condition:
-    """That the bias is small against s2 over the last decade of sizes, where a slope is fitted.
+def small_bias(bias: float, noise_variance: float) -> Condition:
+    """That the bias is small against s2, so that label noise dominates a total.
 
-    Otherwise the noise of the features, which falls with the bias, is part of the total's slope.
+    Otherwise the noise of the features, which falls with the bias, is a part of it.
     """
-    share = float(bias[x >= x[-1] / 10.0].max()) / noise_variance
-    return Condition("small-bias", "bias/s2 << 1, in the fitted decade", share, SMALL_BIAS)
+    return Condition("small-bias", "bias/s2 << 1", bias / noise_variance, SMALL_BIAS)
+
+
+def last_decade(values: FloatArray, x: FloatArray) -> float:
+    """The largest value over the last decade of sizes, where a slope is fitted."""
+    return float(values[x >= x[-1] / 10.0].max())
 
 
 def step_grid(longest: int, decades: float = 2.0, per_decade: int = 6) -> IntArray:

@@ -21,6 +21,7 @@ from batchlaw.evidence.claims.check_settings import (
     bias_alone,
     horizons,
     hypotheses,
+    last_decade,
     named,
     parts,
     peak_rate,
@@ -158,7 +159,7 @@ def _terms(size: CheckSize, a: float, b: float) -> list[Check[Any]]:
             Curve(x, parts(risks, "variance"), "variance", DECADE),
             noise_law,
             wrong_exponents(noise_law),
-            (*hypotheses(law), small_bias(bias, x[LEARNING], s2)),
+            (*hypotheses(law), small_bias(last_decade(bias, x[LEARNING]), s2)),
         ),
     ]
 
@@ -248,11 +249,7 @@ def _crossing(
         named(a, b, M=f"{M.min():g}..{M.max():g}", T=f"{T.min():.0e}..{T.max():.0e}"),
         Collapse(np.array(list(values.values())), summaries, "approximation + bias"),
         Proportional(BOTH, CROSSING_TOLERANCE),
-        {
-            name: Proportional(name, CROSSING_TOLERANCE)
-            for name in summaries
-            if name != BOTH
-        },
+        {name: Proportional(name, CROSSING_TOLERANCE) for name in summaries if name != BOTH},
         hypotheses(*(_crossing_law(a, b, m, t, gamma) for m, t in ends)),
     )
 
@@ -287,7 +284,9 @@ def _cutoff(size: CheckSize, a: float) -> list[Check[Any]]:
     widest = int((0.4 * x[MEMORY][-1]) ** (1.0 / a))
     widths = np.unique(np.geomspace(max(widest / 20.0, 5.0), widest, 16).astype(int))
     log_x = np.log(x[MEMORY])
-    cutoffs = np.array([_half_point(log_x, _noise(a, int(M), T, gamma) / unlimited) for M in widths])
+    cutoffs = np.array(
+        [_half_point(log_x, _noise(a, int(M), T, gamma) / unlimited) for M in widths]
+    )
     narrow = max(widest // 10, 2)
     saturated = Curve(x, _noise(a, narrow, T, gamma), "variance from label noise", 0.5 * DECADE)
     law = Exponent(-1.0, MEMORY, 0.02, LEARNING)
