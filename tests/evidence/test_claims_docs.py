@@ -66,7 +66,7 @@ def test_the_rows_that_were_not_settled_are_all_accounted_for():
 def test_what_the_page_says_about_the_rates_of_theorem_2():
     reused = cases("multi-pass/gd-bias", "multi-pass/gd-variance", *FLUCTUATIONS)
     rates = numbers(r"gamma = ([\d.e-]+)", reused)
-    assert 0.002 <= min(rates)
+    assert min(rates) >= 0.002
     assert max(rates) <= 0.003
     assert "(0.002 to 0.003)" in PAGE
     passes = numbers(r"(\d+) passes", cases(*FLUCTUATIONS))
@@ -75,11 +75,12 @@ def test_what_the_page_says_about_the_rates_of_theorem_2():
     norms = [
         float(re.search(r"max \|\|z_i\|\|\^2 <= 1/8, in the mean: ([\d.]+)", row["unmet"])[1])
         for row in ROWS
-        if "in the mean" in row["unmet"] and row["id"].startswith("multi-pass/")
+        if "in the mean" in row["unmet"]
+        and row["id"].startswith("multi-pass/")
         and "no-log" not in row["id"]
     ]
     assert norms
-    assert 0.6 <= min(norms)
+    assert min(norms) >= 0.6
     assert max(norms) <= 2.0
 
 
@@ -97,6 +98,6 @@ def test_what_the_page_says_about_approximation_and_bias():
 
 def test_what_the_page_says_about_the_spread_over_sketches():
     slopes = [float(row["measured"]) for row in cases("sketches/spread")]
-    assert -1.1 <= min(slopes)
+    assert min(slopes) >= -1.1
     assert max(slopes) <= -0.75
     assert "falls nearly like $1/M$" in PAGE

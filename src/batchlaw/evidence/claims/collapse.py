@@ -173,7 +173,7 @@ def _given_datasets(size: CheckSize) -> list[Check[Any]]:
     """The same without any approximation: exact given a dataset, averaged over drawn ones."""
     a, b, M = DRAWN
     problem = Problem.power_law(a, b, M, dim=2000, seed=5).prior_mean()
-    gamma, datasets = reuse_rate(problem, REUSE_STEPS), size.datasets // 3
+    gamma, datasets = reuse_rate(problem, REUSE_STEPS), max(size.datasets // 4, 3)
     rates, N = wsd(REUSE_STEPS, gamma), fewest_samples(gamma * REUSE_STEPS)
     batches = _reuse_batches(REUSE_STEPS, N, 2)
     risks = [

@@ -35,7 +35,7 @@ def fit_corrected_slope(x: FloatArray, y: FloatArray, corrections: Sequence[Floa
     everything, early, late = slice(None), slice(None, x.size - third), slice(third, None)
 
     def exponent(values: FloatArray, part: slice) -> FloatArray:
-        return _coefficients(columns[part], values[..., part])[0]
+        return np.asarray(_coefficients(columns[part], values[..., part])[0])
 
     change = float(exponent(mean, late) - exponent(mean, early))
     error = drift_error = 0.0
@@ -51,4 +51,4 @@ def fit_corrected_slope(x: FloatArray, y: FloatArray, corrections: Sequence[Floa
 
 def _coefficients(columns: FloatArray, y: FloatArray) -> FloatArray:
     """One row per column; for y of shape (R, K) one column per draw."""
-    return np.linalg.lstsq(columns, np.log(y).T, rcond=None)[0]
+    return np.asarray(np.linalg.lstsq(columns, np.log(y).T, rcond=None)[0], dtype=np.float64)

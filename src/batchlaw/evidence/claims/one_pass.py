@@ -237,7 +237,7 @@ def _crossing(
         (largest, approximation), (mass, bias) = last
         sketched = approximation * (M / largest) ** in_m
         learned = bias * (gamma * T / mass) ** in_t
-        return {BOTH: sketched + learned, LEARNED: learned, SKETCHED: sketched}[terms]
+        return np.asarray({BOTH: sketched + learned, LEARNED: learned, SKETCHED: sketched}[terms])
 
     in_m, in_t = 1.0 - b, (1.0 - b) / a
     summaries = {name: summary(in_m, in_t, name) for name in (BOTH, LEARNED, SKETCHED)}

@@ -174,7 +174,8 @@ def _fluctuation_task(
 
 
 def _horizons(L: IntArray, gamma: float) -> dict[str, FloatArray]:
-    return {LEARNING: gamma * L, MEMORY: gamma * L / np.log(L)}
+    steps = L.astype(np.float64)
+    return {LEARNING: gamma * steps, MEMORY: gamma * steps / np.log(steps)}
 
 
 def _rate(problem: Problem, longest: int, *, high: bool = False) -> float:
