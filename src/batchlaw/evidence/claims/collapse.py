@@ -68,15 +68,16 @@ TOLERANCE = 0.05
 
 
 def tasks(size: CheckSize) -> list[Task]:
-    """One task per pair and procedure, and one with drawn datasets."""
+    """One task per pair and procedure, and at full size one with drawn datasets."""
     pairs = PAIRS[:2] if size.quick else PAIRS
+    drawn = Task("drawn datasets", (WITHOUT_REPLACEMENT,), partial(_given_datasets, size))
     return [
         *(
             Task(task_name("one pass", a=a, b=b), (VARIANCE,), partial(_one_pass, size, a, b))
             for a, b in PAIRS
         ),
         *(_reuse_task(size, a, b, replacement) for a, b in pairs for replacement in (False, True)),
-        Task("drawn datasets", (WITHOUT_REPLACEMENT,), partial(_given_datasets, size)),
+        *([] if size.quick else [drawn]),
     ]
 
 
@@ -173,7 +174,7 @@ def _given_datasets(size: CheckSize) -> list[Check[Any]]:
     """The same without any approximation: exact given a dataset, averaged over drawn ones."""
     a, b, M = DRAWN
     problem = Problem.power_law(a, b, M, dim=2000, seed=5).prior_mean()
-    gamma, datasets = reuse_rate(problem, REUSE_STEPS), max(size.datasets // 4, 3)
+    gamma, datasets = reuse_rate(problem, REUSE_STEPS), size.datasets // 4
     rates, N = wsd(REUSE_STEPS, gamma), fewest_samples(gamma * REUSE_STEPS)
     batches = _reuse_batches(REUSE_STEPS, N, 2)
     risks = [
