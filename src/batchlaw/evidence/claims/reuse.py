@@ -337,7 +337,7 @@ def _drawn_gradient_descent(size: CheckSize, a: float, b: float) -> list[Check[A
 
 def _log_factor_of_mean_field(a: float, b: float) -> list[Check[Any]]:
     problem = wide_problem(a, b)
-    largest, steps = 10**6, 2 * 10**4
+    largest, steps = 10**6, 3 * 10**4
     gamma = reuse_rate(problem, largest)
     rates = wsd(steps, gamma)
     N = np.geomspace(fewest_samples(gamma * steps), largest, 8).astype(int)
@@ -352,8 +352,10 @@ def _log_factor_of_mean_field(a: float, b: float) -> list[Check[Any]]:
 
 def _drawn_log_factor_tasks(size: CheckSize) -> list[Task]:
     """Short runs, outside the theorem; at full size also runs that are long enough."""
-    short = partial(_log_factor_on_datasets, 2.0, 1.5, 100, 128, 6, size.datasets, high_rate=True)
-    long = partial(_log_factor_on_datasets, 3.0, 2.5, 15_000, 1500, 4, size.datasets // 4)
+    few = (12, 100, 128 * 2 ** np.arange(6))
+    many = (16, 20_000, np.geomspace(1800, 7200, 7).astype(int))
+    short = partial(_log_factor_on_datasets, 2.0, 1.5, *few, size.datasets, high_rate=True)
+    long = partial(_log_factor_on_datasets, 3.0, 2.5, *many, size.datasets // 6)
     return [
         Task("log factor on datasets, short runs", (NO_LOG_FACTOR,), short),
         *([] if size.quick else [Task("log factor on datasets", (NO_LOG_FACTOR,), long)]),
@@ -363,18 +365,15 @@ def _drawn_log_factor_tasks(size: CheckSize) -> list[Task]:
 def _log_factor_on_datasets(
     a: float,
     b: float,
+    sketch: int,
     steps: int,
-    fewest: int,
-    octaves: int,
+    N: IntArray,
     draws: int,
     *,
     high_rate: bool = False,
 ) -> list[Check[Any]]:
     """Exact given drawn datasets, with equal totals of samples at every N, so that errors match."""
-    sketch = 12
     problem = Problem.power_law(a, b, sketch, dim=4000, seed=2).prior_mean()
-    # Two sizes per octave where there are few octaves, for a slope of six points or more.
-    N = np.unique(np.geomspace(fewest, fewest * 2 ** (octaves - 1), max(octaves, 7)).astype(int))
     gamma = _rate(problem, int(N[-1]), high=high_rate)
     rates = wsd(steps, gamma)
     rows = np.zeros((draws, N.size))
