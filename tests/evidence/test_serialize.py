@@ -17,14 +17,14 @@ from batchlaw.evidence.claims.claim import (
     Curve,
     Estimate,
     Exponent,
-    NoLaw,
-    OutsideRegime,
     Proportional,
     Value,
 )
 from batchlaw.evidence.claims.registry import all_claims
 from batchlaw.evidence.claims.serialize import KINDS, from_plain, to_plain
 from batchlaw.jobs.arrays import pack, unpack
+from batchlaw.theory.bounds.bound import KINDS as CONDITION_KINDS
+from batchlaw.theory.bounds.bound import Condition
 
 CLAIMS = all_claims()
 texts = st.text(max_size=8)
@@ -38,13 +38,21 @@ laws = st.one_of(
     st.builds(Exponent, numbers, texts, numbers, st.none() | texts),
     st.builds(Proportional, texts, numbers),
     st.builds(Value, numbers, numbers, texts),
-    st.builds(NoLaw, st.booleans()),
 )
 evidence = st.one_of(
-    st.builds(Curve, tables, arrays, texts, st.none() | numbers, texts),
+    st.builds(
+        Curve,
+        tables,
+        arrays,
+        texts,
+        st.none() | numbers,
+        st.lists(arrays, max_size=2).map(tuple),
+    ),
     st.builds(Collapse, arrays, tables, texts, numbers),
     st.builds(Estimate, numbers, texts, numbers, numbers, texts),
-    st.builds(OutsideRegime, st.lists(texts, max_size=3).map(tuple), texts),
+)
+conditions = st.builds(
+    Condition, texts, texts, numbers, numbers, st.booleans(), st.sampled_from(list(CONDITION_KINDS))
 )
 checks = st.builds(
     Check,
@@ -53,7 +61,7 @@ checks = st.builds(
     evidence,
     laws,
     st.dictionaries(texts, laws, max_size=2),
-    texts,
+    st.lists(conditions, max_size=2).map(tuple),
 )
 
 
@@ -90,7 +98,7 @@ def test_evidence_and_laws_come_back_exactly(value):
 
 
 def test_every_kind_is_drawn_above():
-    drawn = {Curve, Collapse, Estimate, OutsideRegime, Exponent, Proportional, Value, NoLaw, Check}
+    drawn = {Curve, Collapse, Estimate, Exponent, Proportional, Value, Check, Condition}
     assert set(KINDS.values()) == drawn
 
 

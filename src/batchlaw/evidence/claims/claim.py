@@ -2,19 +2,21 @@
 
 Evidence does not depend on the law, so it can judge any law of its kind. A check that would also
 confirm a wrong law proves nothing, so each check carries wrong laws that its evidence must
-contradict.
+contradict. The verdict of a check follows from its data alone, in ``Check.judge``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw.evidence.claims.finite_size import fit_corrected_slope
 from batchlaw.from_data.slopes import SPREAD, Slope, fit_slope
+from batchlaw.theory.bounds.bound import Condition
 
 CONFIRMED = "confirmed"
 OPEN = "not settled at this size"
@@ -95,18 +97,21 @@ class Curve:
         (K,), or (R, K) with one row per draw.
     width
         Width of the local regression windows, in log x.
-    withheld
-        Why there is no verdict although a slope can be fitted; empty otherwise.
+    corrections
+        Finite-size corrections, (K,) each, such as 1/x: vanishing terms of log y whose
+        coefficients are fitted together with the exponent, over all points.
     """
 
     abscissae: Mapping[str, FloatArray]
     y: FloatArray
     quantity: str
     width: float | None = None
-    withheld: str = ""
+    corrections: tuple[FloatArray, ...] = ()
 
     def slope(self, against: str) -> Slope:
         """The exponent against one abscissa."""
+        if self.corrections:
+            return fit_corrected_slope(self.abscissae[against], self.y, self.corrections)
         return fit_slope(self.abscissae[against], self.y, width=self.width)
 
     def judge(self, law: Exponent) -> Judgement:
@@ -123,9 +128,6 @@ class Curve:
                 verdict = CONTRADICTED
             elif rival_distance < 2.0 * distance and verdict == CONFIRMED:
                 verdict = OPEN
-        if self.withheld:
-            verdict = OPEN
-            notes.append(self.withheld)
         low, high = slope.interval
         predicted = f"exponent {law.value:.4g} against {law.against}"
         return Judgement(predicted, slope.value, low, high, verdict, ", ".join(notes))
@@ -216,26 +218,6 @@ class Estimate:
         )
 
 
-@dataclass(frozen=True)
-class NoLaw:
-    """No law applies; ``expected`` if the case was chosen to show that."""
-
-    expected: bool
-
-
-@dataclass(frozen=True)
-class OutsideRegime:
-    """In place of a measurement: the reasons why a fit would be meaningless."""
-
-    reasons: tuple[str, ...]
-    quantity: str
-
-    def judge(self, law: NoLaw) -> Judgement:
-        """``OUTSIDE``, with the reasons."""
-        nan = float("nan")
-        return Judgement("nothing", nan, nan, nan, OUTSIDE, "; ".join(self.reasons))
-
-
 @dataclass(frozen=True, eq=False)
 class Check(Generic[LawT]):
     """One row of the claims table: a claim in one case, its law, and wrong laws.
@@ -249,7 +231,7 @@ class Check(Generic[LawT]):
     wrong
         Name -> a law that the same evidence must contradict.
     hypotheses
-        The theorem's hypotheses that do not hold, with numbers; empty where none were tested.
+        The hypotheses of the law, each measured on the setting; none for laws without any.
     """
 
     claim: Claim
@@ -257,18 +239,61 @@ class Check(Generic[LawT]):
     evidence: Evidence[LawT]
     law: LawT
     wrong: Mapping[str, LawT] = field(default_factory=dict)
-    hypotheses: str = ""
+    hypotheses: tuple[Condition, ...] = ()
+
+    @property
+    def unmet(self) -> tuple[Condition, ...]:
+        """The hypotheses that do not hold: with any of them the law says nothing here."""
+        return tuple(condition for condition in self.hypotheses if not is_met(condition))
 
     def judge(self) -> Judgement:
-        """The verdict on the law."""
-        return self.evidence.judge(self.law)
+        """What the evidence says about the law, and the verdict of this row.
+
+        ``OUTSIDE`` if a hypothesis does not hold, whatever was measured. Otherwise the evidence's
+        own verdict, except that a law is not confirmed by evidence that leaves a wrong law
+        standing, or that was given none to reject.
+        """
+        judgement = self.evidence.judge(self.law)
+        if self.unmet:
+            return _with(judgement, OUTSIDE, *map(describe, self.unmet))
+        left = [name for name, rejected in self.rejected().items() if not rejected]
+        if judgement.verdict == CONTRADICTED or (self.wrong and not left):
+            return judgement
+        reason = f"does not reject {', '.join(left)}" if left else "no wrong law to reject"
+        return _with(judgement, OPEN, reason)
 
     def rejected(self) -> dict[str, bool]:
-        """Whether each wrong law is contradicted."""
+        """Whether each wrong law is contradicted; empty outside the law's regime."""
+        if self.unmet:
+            return {}
         return {
             name: self.evidence.judge(law).verdict == CONTRADICTED
             for name, law in self.wrong.items()
         }
+
+
+def is_met(condition: Condition) -> bool:
+    """Whether a hypothesis holds for a claim.
+
+    Where the paper allows any constant (kind "order"), one up to 9 will do; where the constant is
+    stated or must be small, borderline is not enough.
+    """
+    return condition.verdict == "holds" or (
+        condition.kind == "order" and condition.verdict == "borderline"
+    )
+
+
+def describe(condition: Condition) -> str:
+    """A hypothesis with its verdict and both sides."""
+    return (
+        f"{condition.name} {condition.verdict}: "
+        f"{condition.measured:.3g} against {condition.limit:.3g}"
+    )
+
+
+def _with(judgement: Judgement, verdict: str, *remarks: str) -> Judgement:
+    detail = "; ".join(text for text in (judgement.detail, *remarks) if text)
+    return replace(judgement, verdict=verdict, detail=detail)
 
 
 @dataclass(frozen=True, eq=False)
@@ -302,13 +327,11 @@ def three_way(distance: float, slack: float, tolerance: float) -> str:
     return CONFIRMED if distance <= tolerance and slack <= tolerance else OPEN
 
 
-def wrong_exponents(law: Exponent) -> dict[str, Exponent]:
-    """The exponent off by 0.1 either way, and the horizons swapped where there are two."""
+def wrong_exponents(law: Exponent, *, shift: float = 0.1) -> dict[str, Exponent]:
+    """The exponent off by ``shift`` either way, and the horizons swapped where there are two."""
     wrong = {
-        f"exponent {sign}0.1": Exponent(
-            law.value + float(f"{sign}0.1"), law.against, law.tolerance, law.rival
-        )
-        for sign in ("+", "-")
+        f"exponent {sign * shift:+g}": replace(law, value=law.value + sign * shift)
+        for sign in (1.0, -1.0)
     }
     if law.rival is not None:
         wrong["horizons swapped"] = Exponent(law.value, law.rival, law.tolerance, law.against)

@@ -13,7 +13,7 @@ import numpy as np
 
 from batchlaw._base.files import OutputDirectory, Transaction
 from batchlaw._base.version import __version__
-from batchlaw.evidence.claims.check_settings import ALL_HOLD, CheckSize
+from batchlaw.evidence.claims.check_settings import CheckSize
 from batchlaw.evidence.claims.claim import (
     CONFIRMED,
     CONTRADICTED,
@@ -24,6 +24,7 @@ from batchlaw.evidence.claims.claim import (
     Exponent,
     Proportional,
     Value,
+    describe,
 )
 from batchlaw.evidence.claims.figures import collapse_figure, overview_figure, slopes_figure
 from batchlaw.evidence.claims.run import Row
@@ -37,13 +38,17 @@ KeyT = TypeVar("KeyT")
 # A claim with at least this many cases gets its own figure.
 MIN_CASES_FOR_FIGURE = 2
 
+# Shown in a row where every hypothesis of its law holds.
+ALL_HOLD = "hold"
+
 INTRODUCTION = """\
 A slope is a local log-log regression over the largest sizes; its interval is two standard errors
-over draws, where there are any, and the drift from the window before. **confirmed**: within the
-tolerance, and the interval is no wider. **contradicted**: the law lies outside the interval by
-more than the tolerance, or the other horizon fits more than twice as closely. **not settled at
-this size**: neither. A check is worth what it can reject: the last column counts the wrong laws
-(exponent off by 0.1, horizons swapped, 1/B for rho, ...) that the same evidence contradicts.
+over draws, where there are any, and the drift from the window before. **outside the law's
+regime**: a hypothesis does not hold; it is named with what was measured and its limit, whatever
+the slope. Otherwise **confirmed**: within the tolerance, the interval is no wider, and every wrong
+law (exponent off by 0.1, horizons swapped, 1/B for rho, ...) is contradicted by the same evidence.
+**contradicted**: the law lies outside the interval by more than the tolerance, or the other horizon
+fits more than twice as closely. **not settled at this size**: neither.
 """
 
 
@@ -81,7 +86,7 @@ def record(row: Row) -> dict[str, Any]:
         "verdict": judgement.verdict,
         "wrong_laws_rejected": sum(row.rejected.values()),
         "wrong_laws": len(row.rejected),
-        "hypotheses": check.hypotheses,
+        "hypotheses": _hypotheses(row),
         "detail": judgement.detail,
     }
 
@@ -90,11 +95,28 @@ def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
 
 
-def _law(row: Row) -> dict[str, Any]:
-    """The law as data: its kind, and its value where it has one."""
-    law = row.check.law
-    value = float(law.value) if isinstance(law, Exponent | Value) else None
-    return {"law": type(law).__name__, "law_value": value}
+def _data(row: Row) -> dict[str, Any]:
+    """The law, the wrong laws and the hypotheses as data."""
+    check, law = row.check, row.check.law
+    return {
+        "law": type(law).__name__,
+        "law_value": float(law.value) if isinstance(law, Exponent | Value) else None,
+        "side": law.side if isinstance(law, Value) else None,
+        "tolerance": float(law.tolerance),
+        "rejected": row.rejected,
+        "conditions": [
+            {
+                "id": condition.id,
+                "name": condition.name,
+                "measured": _finite(condition.measured),
+                "limit": _finite(condition.limit),
+                "at_least": condition.at_least,
+                "verdict": condition.verdict,
+                "unmet": condition in check.unmet,
+            }
+            for condition in check.hypotheses
+        ],
+    }
 
 
 def _document(rows: Sequence[Row], size: CheckSize, seconds: float) -> dict[str, Any]:
@@ -102,7 +124,7 @@ def _document(rows: Sequence[Row], size: CheckSize, seconds: float) -> dict[str,
         "size": "quick" if size.quick else "full",
         "seconds": round(seconds, 1),
         "verdicts": counts(_verdicts(rows)),
-        "claims": [record(row) | _law(row) for row in rows],
+        "claims": [record(row) | _data(row) for row in rows],
         "versions": {
             "batchlaw": __version__,
             "numpy": np.__version__,
@@ -207,28 +229,23 @@ def _case_table(cases: Sequence[Row]) -> list[str]:
     for row in cases:
         judgement = row.judgement
         rejected = f"{sum(row.rejected.values())} of {len(row.rejected)}" if row.rejected else "-"
-        remarks = "; ".join(text for text in (judgement.detail, _hypotheses(row)) if text)
-        measured, interval = (
-            f"{judgement.measured:.4f}",
-            f"{judgement.low:.4f} to {judgement.high:.4f}",
-        )
-        if not math.isfinite(judgement.measured):
-            measured = interval = "-"
         cells = (
             row.check.case,
             judgement.predicted,
-            measured,
-            interval,
+            f"{judgement.measured:.4f}",
+            f"{judgement.low:.4f} to {judgement.high:.4f}",
             judgement.verdict,
             rejected,
+            judgement.detail,
         )
-        lines.append(f"| {' | '.join(cells)} | {remarks} |".replace("||z_i||", "norm(z_i)"))
+        lines.append(f"| {' | '.join(cells)} |".replace("||z_i||", "norm(z_i)"))
     return lines
 
 
 def _hypotheses(row: Row) -> str:
-    unmet = row.check.hypotheses
-    return f"hypotheses: {unmet}" if unmet not in ("", ALL_HOLD) else ""
+    """The hypotheses that do not hold, or hold with a large constant; empty without any."""
+    strained = [describe(c) for c in row.check.hypotheses if c.verdict != "holds"]
+    return "; ".join(strained) or (ALL_HOLD if row.check.hypotheses else "")
 
 
 def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
@@ -240,9 +257,9 @@ def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
             names[family] = f"family_{family}.png"
             save(figure, files.path(names[family]))
     for claim, cases in by_claim(rows).items():
-        checks = [row.check for row in cases]
+        checks = [row.check for row in cases if not row.check.unmet]
         kinds = {type(check.evidence) for check in checks}
-        if len(cases) < MIN_CASES_FOR_FIGURE or kinds not in ({Curve}, {Collapse}):
+        if len(checks) < MIN_CASES_FOR_FIGURE or kinds not in ({Curve}, {Collapse}):
             continue
         draw = slopes_figure if kinds == {Curve} else collapse_figure
         names[claim.id] = f"claim_{claim.id.replace('/', '-')}.png"
@@ -251,8 +268,9 @@ def _figures(rows: Sequence[Row], files: Transaction) -> dict[str, str]:
 
 
 def _overview(rows: Sequence[Row]) -> Figure | None:
-    """Every case with a two-sided law; None if no case has one."""
-    placed = [(row.claim, *offset(row), row.judgement.verdict) for row in rows]
+    """Every case inside its hypotheses with a two-sided law; None if there is none."""
+    inside = [row for row in rows if not row.check.unmet]
+    placed = [(row.claim, *offset(row), row.judgement.verdict) for row in inside]
     shown = [place for place in placed if math.isfinite(place[1])]
     claims = list(dict.fromkeys(place[0] for place in shown))
     if not claims:

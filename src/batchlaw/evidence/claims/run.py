@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from batchlaw.evidence.claims.check_settings import CheckSize
-from batchlaw.evidence.claims.claim import CONTRADICTED, Check, Claim, Judgement, NoLaw
+from batchlaw.evidence.claims.claim import CONTRADICTED, Check, Claim, Judgement
 from batchlaw.evidence.claims.registry import FAMILIES, all_claims
 from batchlaw.evidence.claims.serialize import from_plain, to_plain
 from batchlaw.jobs.code_digest import code_digest
@@ -16,7 +16,7 @@ from batchlaw.jobs.store import DONE, FAILED, REFUSED, Cell, Store
 from batchlaw.jobs.workers import Workers
 
 # Raise it when the same cell would mean another task, or be stored in another form.
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,13 +34,8 @@ class Row:
 
     @property
     def failed(self) -> bool:
-        """Whether the law is contradicted, a wrong law is not rejected, or the case unexpectedly
-        lies outside the law's regime."""
-        law = self.check.law
-        unexpected = isinstance(law, NoLaw) and not law.expected
-        return (
-            unexpected or self.judgement.verdict == CONTRADICTED or not all(self.rejected.values())
-        )
+        """Whether the law is contradicted."""
+        return self.judgement.verdict == CONTRADICTED
 
 
 def run(

@@ -19,16 +19,15 @@ from batchlaw.evidence.claims.claim import (
     Curve,
     Estimate,
     Exponent,
-    NoLaw,
-    OutsideRegime,
     Proportional,
     Value,
 )
 from batchlaw.jobs.arrays import pack, unpack
+from batchlaw.theory.bounds.bound import Condition
 
-EVIDENCE: tuple[type, ...] = (Curve, Collapse, Estimate, OutsideRegime)
-LAWS: tuple[type, ...] = (Exponent, Proportional, Value, NoLaw)
-KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Check, *EVIDENCE, *LAWS)}
+EVIDENCE: tuple[type, ...] = (Curve, Collapse, Estimate)
+LAWS: tuple[type, ...] = (Exponent, Proportional, Value)
+KINDS: dict[str, Any] = {kind.__name__: kind for kind in (Check, Condition, *EVIDENCE, *LAWS)}
 CLAIM, ARRAY, SCALAR, TUPLE, MAPPING = "claim", "array", "scalar", "tuple", "mapping"
 
 

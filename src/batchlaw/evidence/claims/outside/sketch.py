@@ -8,7 +8,7 @@ the deterministic equivalent of the Gaussian sketch.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from itertools import pairwise
 from typing import Any
@@ -247,14 +247,9 @@ def ratio_check(
 ) -> Check[Any]:
     """Approx over the Gaussian sketch's, whose own exponent settles slowly for b near a + 1."""
     evidence = Curve({"M": sizes.astype(np.float64)}, ratios, "Approx ratio", _width(sizes))
-    other = 0.5 - exponent
-    return Check(
-        ratio_claim(sketch, exponent),
-        case,
-        evidence,
-        Exponent(exponent, "M", 0.1),
-        {f"M^{other:g}": Exponent(other, "M", 0.1), f"M^{-0.5:g}": Exponent(-0.5, "M", 0.1)},
-    )
+    law, other = Exponent(exponent, "M", 0.1), 0.5 - exponent
+    wrong = wrong_exponents(law, shift=0.3) | {f"M^{other:g}": replace(law, value=other)}
+    return Check(ratio_claim(sketch, exponent), case, evidence, law, wrong)
 
 
 def level_check(
