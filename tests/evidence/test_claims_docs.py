@@ -98,6 +98,4 @@ def test_what_the_page_says_about_approximation_and_bias():
 
 def test_what_the_page_says_about_the_spread_over_sketches():
     slopes = [float(row["measured"]) for row in cases("sketches/spread")]
-    assert min(slopes) >= -1.1
-    assert max(slopes) <= -0.75
-    assert "falls nearly like $1/M$" in PAGE
+    assert f"exponents from {max(slopes):.2f} to {min(slopes):.2f}" in PAGE
