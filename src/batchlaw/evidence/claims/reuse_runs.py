@@ -38,6 +38,8 @@ class ReuseRuns:
         The terms of multi-pass SGD; the variance per unit of s2.
     bias_factor, variance_factor, fluctuation_factor
         The same over those of one pass with the same updates.
+    error
+        The largest relative error that the mean field states for the excess of a run.
     """
 
     a: float
@@ -52,6 +54,7 @@ class ReuseRuns:
     bias_factor: FloatArray
     variance_factor: FloatArray
     fluctuation_factor: FloatArray
+    error: float
 
 
 def reuse_runs(
@@ -79,6 +82,7 @@ def reuse_runs(
         parts(risks, "bias") / parts(fresh, "bias"),
         variance / np.array([fresh_variance(problem, r, N) for r in runs]),
         parts(risks, "fluctuation") / parts(fresh, "variance"),
+        float(np.max(parts(risks, "uncertainty"))),
     )
 
 
