@@ -213,25 +213,25 @@ def _before_after(name: str, before: tuple[int, ...], after: tuple[int, ...]) ->
 
 
 def _inside(rows: list[Row]) -> str:
-    lines = ["| id | inside before | inside now |", "| --- | --- | --- |"]
+    lines = ["| claim | inside before | inside now |", "| --- | --- | --- |"]
     for id_, members in _by_id(rows).items():
         if all(row["conditions"] == "0" for row in members) and id_ not in INSIDE_BEFORE:
             continue
         now = sum(row["verdict"] != "outside" for row in members)
         before = "{1} of {0}".format(*INSIDE_BEFORE[id_]) if id_ in INSIDE_BEFORE else "-"
-        lines.append(f"| `{id_}` | {before} | {now} of {len(members)} |")
+        lines.append(f"| {id_} | {before} | {now} of {len(members)} |")
     return "\n".join(lines)
 
 
 def _formerly_open(rows: list[Row]) -> str:
     lines = [
-        "| id | case | measured before | by the rule | now |",
+        "| claim | case | measured before | by the rule | now |",
         "| --- | --- | --- | --- | --- |",
     ]
     for id_, pair, measured, rule in NOT_SETTLED_BEFORE:
         same = [row for row in rows if row["id"] == id_ and row["case"].startswith(f"{pair},")]
         now = "; ".join(dict.fromkeys(_reason(row) for row in same))
-        lines.append(f"| `{id_}` | {pair} | {measured} | {rule} | {now} |")
+        lines.append(f"| {id_} | {pair} | {measured} | {rule} | {now} |")
     return _plain("\n".join(lines))
 
 
@@ -241,9 +241,9 @@ def _reason(row: Row) -> str:
 
 
 def _listed(rows: list[Row], verdict: str, column: str) -> str:
-    lines = ["| id | case | measured | hypothesis |", "| --- | --- | --- | --- |"]
+    lines = ["| claim | case | measured | hypothesis |", "| --- | --- | --- | --- |"]
     lines += [
-        f"| `{row['id']}` | {row['case']} | {row['measured']} | {row[column]} |"
+        f"| {row['id']} | {row['case']} | {row['measured']} | {row[column]} |"
         for row in rows
         if row["verdict"] == verdict
     ]
@@ -251,9 +251,9 @@ def _listed(rows: list[Row], verdict: str, column: str) -> str:
 
 
 def _open_rows(rows: list[Row]) -> str:
-    lines = ["| id | case | law | measured | left standing |", FIVE_COLUMNS]
+    lines = ["| claim | case | law | measured | left standing |", FIVE_COLUMNS]
     lines += [
-        f"| `{row['id']}` | {row['case']} | {row['law_value'] or row['law']} | "
+        f"| {row['id']} | {row['case']} | {row['law_value'] or row['law']} | "
         f"{row['measured']} in [{row['low']}, {row['high']}] | {row['not_rejected'] or '-'} |"
         for row in rows
         if row["verdict"] == "not settled"
