@@ -43,6 +43,8 @@ BEFORE = {
     "collapse": (19, 0, 0, 26),
     "multi-pass": (30, 4, 3, 88),
     "sketches": (38, 0, 0, 66),
+    "probability": (0, 0, 0, 0),
+    "reuse": (0, 0, 0, 0),
     "slips": (4, 0, 0, 9),
     "outside": (85, 0, 0, 151),
     "literature": (45, 0, 0, 137),
