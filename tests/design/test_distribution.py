@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import batchlaw as bl
+from batchlaw._base.uncertain import with_error
 from batchlaw.design import GradientDescent, MultiPass, Reshuffled, risk_quantiles
 from batchlaw.design.quantiles import interval_ranks, quantiles_of
 from batchlaw.faces.cli import main
@@ -16,6 +17,7 @@ from batchlaw.risk.procedure import Procedure
 from refused import refused, refused_command
 
 RATES = bl.wsd(40, 0.1)
+NAMES = {"over": "datasets", "term": "excess", "schedules": ("",), "seed": 0}
 
 
 def _case(problem, procedure=None, batches=4):
@@ -71,7 +73,7 @@ def test_batches_of_one_from_three_samples_by_enumeration():
 def test_intervals_cover_the_quantile_as_often_as_they_say(level):
     rng = np.random.default_rng(2)
     draws = rng.standard_cauchy((60, 2000))  # no mean at all
-    got = quantiles_of(draws, np.array([level]), 0.9, over="", term="", schedules=("",) * 2000)
+    got = quantiles_of(draws, np.array([level]), 0.9, **NAMES | {"schedules": ("",) * 2000})
     truth = stats.cauchy.ppf(level)
     covered = ((got.low <= truth) & (truth <= got.high)).mean()
     low, high = interval_ranks(60, level, 0.9)
@@ -82,10 +84,12 @@ def test_intervals_cover_the_quantile_as_often_as_they_say(level):
 
 def test_too_few_values_have_no_end_of_an_interval():
     assert interval_ranks(3, 0.5, 0.95) == (0, 4)
-    got = quantiles_of(
-        np.arange(3.0)[:, None], np.array([0.5]), 0.95, over="", term="", schedules=("",)
-    )
-    assert (got.low[0, 0], got.values[0, 0], got.high[0, 0]) == (-np.inf, 1.0, np.inf)
+    values, level = np.arange(1.0, 4.0)[:, None], np.array([0.5])
+    got = quantiles_of(values, level, 0.95, **NAMES)
+    assert (got.low[0, 0], got.values[0, 0], got.high[0, 0]) == (-np.inf, 2.0, np.inf)
+    bounded = quantiles_of(values, level, 0.95, 0.5, **NAMES)
+    assert bounded.low[0, 0] == 0.5
+    assert bounded.cell(0, 0) == "2.000 (above 0.5000)"
 
 
 def test_the_runs_are_those_of_the_simulators(small):
@@ -107,6 +111,37 @@ def test_the_runs_are_those_of_the_simulators(small):
     floor = small.noise_variance
     one = bl.gradient_descent_risk(small, RATES, samples=32).excess
     assert abs(got.mean[0] - floor - one) < 4 * got.standard_error[0] + 0.02 * one
+
+
+@pytest.mark.parametrize("rule", [bl.sgd(momentum=0.6), bl.sgd(average="tail:0.5")])
+def test_the_runs_follow_the_update_rule(small, rule):
+    """Means are the simulators', and the exact mean beside them that of the rule's own solver."""
+    one_pass = bl.Case(small, RATES, {"given": 4}, rule=rule)
+    got = risk_quantiles(one_pass, repetitions=30, seed=7)
+    assert got.mean == pytest.approx(one_pass.simulate(30, 7).excess, rel=1e-12)
+    assert got.exact_mean == pytest.approx(one_pass.risk().excess, rel=1e-14)
+    for procedure in (MultiPass(samples=32), Reshuffled(samples=32)):
+        reused = bl.Case(small, RATES, {"given": 4}, procedure, rule)
+        got = risk_quantiles(reused, repetitions=30, seed=7, term="fluctuation")
+        assert got.mean == pytest.approx(reused.simulate(30, 7).fluctuation, rel=1e-10)
+    reused = bl.Case(small, RATES, {"given": 4}, MultiPass(samples=32), rule)
+    given = risk_quantiles(reused, over="batches", repetitions=400, seed=7)
+    assert abs(given.mean[0] - given.exact_mean[0]) < 4 * given.standard_error[0]
+    plain = risk_quantiles(
+        bl.Case(small, RATES, {"given": 4}, MultiPass(samples=32)), over="batches", repetitions=3
+    )
+    assert abs(given.mean[0] - plain.exact_mean[0]) > 8 * given.standard_error[0]
+
+
+def test_quantiles_are_printed_with_their_intervals(small):
+    got = risk_quantiles(_case(small), repetitions=40, seed=7, levels=[0.5, 0.95])
+    text = repr(got)
+    assert text.startswith("Quantiles(quantiles of the excess over datasets, 40 runs, seed 7, ")
+    assert f"given: mean {with_error(got.mean[0], got.standard_error[0])} (exact " in text
+    assert f"0.5: {got.cell(0, 0)}, 0.95: {got.cell(0, 1)}; rising: mean" in text
+    assert "(above " in got.cell(0, 1)
+    total = risk_quantiles(_case(small), repetitions=5, seed=7, levels=[0.5], term="total")
+    assert total.low[0, 0] == small.noise_variance
 
 
 def test_results_do_not_depend_on_the_threads(small):
@@ -184,7 +219,7 @@ def test_what_has_no_meaning_is_refused(small):
         ("max_norm", case, {"max_norm": 1.0}),
         ("levels", case, {"levels": [0.0]}),
         ("repetitions", case, {"repetitions": 2}),
-        ("momentum", bl.Case(small, RATES, 2, rule=bl.sgd(momentum=0.5)), {}),
+        ("rates", bl.Case(small, RATES * 40, 2, rule=bl.sgd(momentum=0.5)), {}),
     ]:
         with refused(field):
             risk_quantiles(bad, **options)
@@ -208,7 +243,9 @@ def test_the_command_prints_quantiles(capsys):
     simulated += ["--batches", "constant"]
     assert main([*simulated, "--quantiles", "datasets"]) == 0
     table = capsys.readouterr().out
-    assert "quantiles of the excess risk over datasets, 20 runs, intervals of 95 %" in table
+    heading = "quantiles of the excess over datasets, 20 runs, seed 0, intervals of 95 %"
+    assert heading in table
+    assert "-inf" not in table
     options = ["--procedure", "multi-pass", "--samples", "32", "--quantiles", "batches", "--json"]
     assert main([*simulated, *options]) == 0
     (row,) = json.loads(capsys.readouterr().out)["schedules"]

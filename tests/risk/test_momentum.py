@@ -198,9 +198,9 @@ def test_readouts_have_their_weights():
     assert 1 - weights.sum() == pytest.approx(0.9**5)
 
 
-def test_an_ema_that_never_moves_keeps_the_start(small):
-    """decay = 1 leaves all weight on u_0: the bias of doing nothing, and no variance."""
-    risk = bl.one_pass_risk(small, bl.wsd(10, 0.2), np.full(10, 2), average=ema(10, 1.0))
+def test_an_average_without_weights_keeps_the_start(small):
+    """All weight stays on u_0: the bias of doing nothing, and no variance."""
+    risk = bl.one_pass_risk(small, bl.wsd(10, 0.2), np.full(10, 2), average=np.zeros(10))
     assert risk.bias == pytest.approx(small.eigenvalues @ small.target_energy)
     assert risk.variance == 0.0
 

@@ -49,6 +49,7 @@ def real(
     above: float | None = None,
     at_least: float | None = None,
     at_most: float | None = None,
+    below: float | None = None,
 ) -> float:
     """Check for a finite number within the given bounds."""
     try:
@@ -60,6 +61,7 @@ def real(
         (above is not None and not number > above, f"above {above}"),
         (at_least is not None and not number >= at_least, f"at least {at_least}"),
         (at_most is not None and not number <= at_most, f"at most {at_most}"),
+        (below is not None and not number < below, f"below {below}"),
     ]
     for violated, need in conditions:
         if violated:
@@ -102,10 +104,13 @@ def batches(
 ) -> NDArray[Any]:
     """Batch sizes as a (schedules, steps) array: int64, or float64 where not ``whole``.
 
-    A single number means a constant schedule. ``schedule_names`` has the names of a mapping.
+    A single number means a constant schedule, also under a name. ``schedule_names`` has the names
+    of a mapping.
     """
-    given: Any = list(values.values()) if isinstance(values, Mapping) else values
+    given: Any = values
     try:
+        if isinstance(values, Mapping):
+            given = [np.full(steps, x) if np.ndim(x) == 0 else x for x in values.values()]
         array = np.asarray(given, dtype=np.float64)
         array = np.full((1, steps), array) if array.ndim == 0 else np.atleast_2d(array)
     except (TypeError, ValueError):

@@ -25,7 +25,7 @@ from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuf
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset, gradient_descent, multi_pass_sgd, one_pass_sgd
 from batchlaw.risk.simulate import ONE_PASS, REUSE
-from batchlaw.schedule.update_rule import check_stable
+from batchlaw.schedule.update_rule import check_stable, linear
 
 BATCHES, DATASETS, SKETCHES = OVER = ("batches", "datasets", "sketches")
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -61,7 +61,7 @@ def risk_quantiles(
     Parameters
     ----------
     case
-        Problem, rates, batches and procedure; plain SGD.
+        Problem, rates, batches, procedure and update rule.
     over
         "batches": one dataset, fresh batches. "datasets": a fresh dataset (or stream of data, for
         one pass) and fresh batches. "sketches": a fresh problem as well.
@@ -70,7 +70,7 @@ def risk_quantiles(
     repetitions
         Independent runs, at least 3.
     term
-        "excess", "total", or "fluctuation" around GD on the same data.
+        "excess", "total", or "fluctuation" around GD on the same data with the same rule.
     dataset
         For "batches": features (N, M) and labels (N,); drawn from the seed if None.
     sketches
@@ -121,9 +121,11 @@ def risk_quantiles(
         values[counted],
         p,
         confidence,
+        _least(case, over, term),
         over=over,
         term=term,
         schedules=names,
+        seed=seed,
         share=float(counted.mean()),
         exact=None if max_norm is not None else _exact(case, over, dataset),
     )
@@ -144,7 +146,7 @@ def _term(
     final = final_iterates(case.procedure, case, dataset, rng)
     centre = problem.optimum
     if term == FLUCTUATION:
-        centre = gradient_descent(dataset, case.gamma)
+        centre = gradient_descent(dataset, case.gamma, rule=case.rule)
     value = (final - centre) ** 2 @ problem.eigenvalues
     if term == "total":
         value += problem.noise_variance
@@ -155,7 +157,10 @@ def _term(
 def final_iterates(
     procedure: Procedure, case: Case, dataset: Dataset, rng: np.random.Generator
 ) -> FloatArray:
-    """u_T of every schedule, (S, M), after one run on a dataset; register other procedures here."""
+    """The result of every schedule, (S, M), after one run on a dataset.
+
+    Register other procedures here.
+    """
     raise InputError("procedure", "must be one that is run on a dataset", procedure.name)
 
 
@@ -165,8 +170,8 @@ def _(procedure: OnePass, case: Case, dataset: Dataset, rng: np.random.Generator
     sizes = checks.batches(case.batches, case.gamma.size)
     return np.array(
         [
-            one_pass_sgd((features[: row.sum()], labels[: row.sum()]), case.gamma, row)
-            for row in sizes
+            one_pass_sgd((features[:N], labels[:N]), case.gamma, row, rule=case.rule)
+            for row, N in zip(sizes, sizes.sum(axis=1), strict=True)
         ]
     )
 
@@ -174,20 +179,22 @@ def _(procedure: OnePass, case: Case, dataset: Dataset, rng: np.random.Generator
 @final_iterates.register
 def _(procedure: MultiPass, case: Case, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
     sizes = checks.batches(case.batches, case.gamma.size, maximum=procedure.max_batch)
-    return multi_pass_sgd(dataset, case.gamma, sizes, rng, replacement=procedure.replacement)
+    return multi_pass_sgd(
+        dataset, case.gamma, sizes, rng, replacement=procedure.replacement, rule=case.rule
+    )
 
 
 @final_iterates.register
 def _(procedure: Reshuffled, case: Case, dataset: Dataset, rng: np.random.Generator) -> FloatArray:
     sizes = checks.batches(case.batches, case.gamma.size, maximum=procedure.max_batch)
-    return multi_pass_sgd(dataset, case.gamma, sizes, rng, reshuffle=True)
+    return multi_pass_sgd(dataset, case.gamma, sizes, rng, reshuffle=True, rule=case.rule)
 
 
 @final_iterates.register
 def _(
     procedure: GradientDescent, case: Case, dataset: Dataset, rng: np.random.Generator
 ) -> FloatArray:
-    return gradient_descent(dataset, case.gamma)[None, :]
+    return gradient_descent(dataset, case.gamma, rule=case.rule)[None, :]
 
 
 def _check(
@@ -201,12 +208,12 @@ def _check(
 ) -> None:
     """Refuse what has no meaning, or no effect."""
     procedure = case.procedure
-    check_stable(case.gamma, float(case.problem.eigenvalues[0]))
-    if not case.rule.plain:
-        raise InputError(case.rule.changed[0], "has no use for quantiles")
+    rule = linear(case.rule, "quantiles")
+    check_stable(case.gamma, float(case.problem.eigenvalues[0]), rule)
     if over == BATCHES and not (procedure.reuses and procedure.summary):
-        needed = "must be datasets or sketches for a procedure without random batches"
-        raise InputError("over", needed, procedure.name)
+        needed = f"must be {DATASETS} or {SKETCHES} with procedure {procedure.name}"
+        hint = "it has no random batches of one dataset"
+        raise InputError("over", needed, repr(over), hint)
     if term == FLUCTUATION and not procedure.reuses:
         raise InputError("term", "must be excess or total in one pass", term)
     if (sketches is None) == (over == SKETCHES):
@@ -227,6 +234,13 @@ def _exact(case: Case, over: str, dataset: Dataset | None) -> Risk | None:
     if over == DATASETS and isinstance(case.procedure, OnePass):
         return case.risk()
     return None
+
+
+def _least(case: Case, over: str, term: str) -> float:
+    """A value that no run's term is below; other sketches have other approximations."""
+    if term != "total":
+        return 0.0
+    return case.problem.irreducible if over == SKETCHES else case.problem.noise_variance
 
 
 def _setup(case: Case) -> Setup:

@@ -9,10 +9,15 @@ from typing import Any
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw._base.uncertain import with_error
 from batchlaw.risk.result import Risk
 
 
-@dataclass(frozen=True, eq=False)
+# Digits of a quantile and of the ends of its interval.
+DIGITS = 4
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Quantiles:
     """Quantiles of a term of the final risk.
 
@@ -28,13 +33,16 @@ class Quantiles:
     levels : (K,) array
         Probabilities.
     values, low, high : (S, K) arrays
-        Quantiles and the ends of their intervals; infinite where there are too few repetitions.
+        Quantiles and the ends of their intervals. Where there are too few repetitions for an end,
+        the lower is the least possible value of the term, and the upper is infinite.
     mean, standard_error : (S,) arrays
         Of the same runs. The mean may miss what rare datasets add.
     confidence
         Probability that an interval covers its quantile, at least.
     repetitions
         Runs that are counted.
+    seed
+        Of their data and batches.
     share
         Runs that are counted over all runs; below 1 where ``max_norm`` left some out.
     exact
@@ -53,6 +61,7 @@ class Quantiles:
     standard_error: FloatArray
     confidence: float
     repetitions: int
+    seed: int
     share: float = 1.0
     exact: Risk | None = None
 
@@ -63,6 +72,31 @@ class Quantiles:
             return None
         mean = np.asarray(getattr(self.exact, self.term), dtype=np.float64)
         return np.broadcast_to(mean, (len(self.schedules),))
+
+    def __repr__(self) -> str:
+        exact = self.exact_mean
+        schedules = [
+            f"{name}: mean {with_error(float(self.mean[s]), float(self.standard_error[s]))}"
+            + ("" if exact is None else f" (exact {exact[s]:.6g})")
+            + "".join(f", {level:g}: {self.cell(s, k)}" for k, level in enumerate(self.levels))
+            for s, name in enumerate(self.schedules)
+        ]
+        return f"Quantiles({self.heading()}; {'; '.join(schedules)})"
+
+    def heading(self) -> str:
+        """What was drawn, and how often."""
+        return (
+            f"quantiles of the {self.term} over {self.over}, {self.repetitions} runs, "
+            f"seed {self.seed}, intervals of {100 * self.confidence:.3g} %"
+        )
+
+    def cell(self, schedule: int, level: int) -> str:
+        """A quantile with its interval, by row of the schedule and place of the level."""
+        ends = (self.low, self.values, self.high)
+        low, value, high = (_shown(float(array[schedule, level])) for array in ends)
+        if np.isinf(self.high[schedule, level]):
+            return f"{value} (above {low})"
+        return f"{value} ({low}..{high})"
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per schedule: mean, its standard error, the exact mean, then every quantile."""
@@ -87,6 +121,11 @@ class Quantiles:
         ]
 
 
+def _shown(value: float) -> str:
+    """To ``DIGITS`` digits, zeros at the end included."""
+    return f"{value:#.{DIGITS}g}".rstrip(".") if value else "0"
+
+
 def interval_ranks(repetitions: int, level: float, confidence: float) -> tuple[int, int]:
     """Ranks (from 1) of the order statistics that enclose a quantile with this confidence.
 
@@ -104,13 +143,17 @@ def quantiles_of(
     values: FloatArray,
     levels: FloatArray,
     confidence: float,
+    least: float = -math.inf,
     **names: Any,
 ) -> Quantiles:
-    """Quantiles of (R, S) values, one column per schedule; ``names`` are the other fields."""
-    R = values.shape[0]
-    # Ranks 0 and R + 1 are infinitely far out.
-    ends = np.full((1, values.shape[1]), np.inf)
-    ordered = np.concatenate([-ends, np.sort(values, axis=0), ends]).T
+    """Quantiles of (R, S) values, one column per schedule, none of them below ``least``.
+
+    ``names`` are the other fields.
+    """
+    R, S = values.shape
+    # Ranks 0 and R + 1 are as far out as a value can be.
+    low, high = np.full((1, S), least), np.full((1, S), np.inf)
+    ordered = np.concatenate([low, np.sort(values, axis=0), high]).T
     ranks = np.array([interval_ranks(R, level, confidence) for level in levels])
     # The smallest value that a share of at least ``level`` does not exceed.
     middle = np.maximum(np.ceil(R * levels - 1e-9), 1.0).astype(int)

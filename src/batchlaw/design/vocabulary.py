@@ -24,8 +24,8 @@ PROBLEMS = (*DRAWN, *KINDS)
 # Named batch schedules.
 BATCHES = (*FAMILIES, *METHODS)
 EXACT, SIMULATED = SOLVERS = ("exact", "simulated")
-# Library arguments whose word has another name.
-FIELDS = {"peak": "gamma", "sketch": "m", "dim": "d", "kind": "problem"}
+# Library arguments whose word or option has another name.
+FIELDS = {"peak": "gamma", "sketch": "m", "dim": "d", "kind": "problem", "over": "quantiles"}
 DEFAULTS: dict[str, Any] = {
     "problem": "paper",
     "d": 10_000,
@@ -44,17 +44,20 @@ DEFAULTS: dict[str, Any] = {
 }
 
 
-def problem_words() -> tuple[Word, ...]:
-    """The regression problem."""
+def problem_words(default: str = "", files: bool = True) -> tuple[Word, ...]:
+    """The regression problem; ``default`` says which, and ``files`` whether it may be a file."""
     given = DEFAULTS
+    file = (
+        "or a CSV file with columns eigenvalue, energy and, if some stand for many, multiplicity"
+    )
+    sketch = "what a Gaussian sketch gives on average)" + (f", {file}" if files else "")
     return (
         Word(
             "problem",
             TEXT,
-            "paper (its instance, the default), power-law (fresh draws), truncation or sketch (a "
-            "power law of any size without draws: its leading m directions, or what a Gaussian "
-            "sketch gives on average), or a CSV file with columns eigenvalue, energy and, if some "
-            "stand for many, multiplicity.",
+            "paper (its instance), power-law (fresh draws), truncation or sketch (a power law of "
+            f"any size without draws: its leading m directions, or {sketch}; "
+            f"{default or given['problem']} by default.",
             PROBLEMS,
         ),
         Word("d", COUNT, f"Ambient dimension of the draws; {given['d']} by default.", low=1),
@@ -80,9 +83,9 @@ def problem_words() -> tuple[Word, ...]:
     )
 
 
-def rate_words() -> tuple[Word, ...]:
-    """The learning-rate schedule: which, how long, how high, and its own parameters."""
-    names = tuple(RATE_SCHEDULES)
+def rate_words(names: tuple[str, ...] = ()) -> tuple[Word, ...]:
+    """The learning-rate schedule: which of ``names``, how long, how high, and its parameters."""
+    names = names or tuple(RATE_SCHEDULES)
     return (
         Word(
             "rates",
@@ -94,7 +97,7 @@ def rate_words() -> tuple[Word, ...]:
         Word("steps", COUNT, f"Updates T (or L); {DEFAULTS['steps']} by default.", low=1),
         Word("gamma", REAL, f"Peak rate; {DEFAULTS['gamma']:g} by default.", low=0),
         *(
-            Word(w.name, w.kind, parameter_help(w), w.choices, w.low, w.high)
+            Word(w.name, w.kind, parameter_help(w, names), w.choices, w.low, w.high)
             for w in RATE_PARAMETERS.values()
         ),
     )

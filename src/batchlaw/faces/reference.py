@@ -41,7 +41,7 @@ def rates_table() -> str:
 
 def rate_parameters_table() -> str:
     """The parameters of learning-rate schedules."""
-    return _words((w, parameter_help(w)) for w in RATE_PARAMETERS.values())
+    return _words((w, parameter_help(w, RATE_SCHEDULES)) for w in RATE_PARAMETERS.values())
 
 
 def procedures_table() -> str:

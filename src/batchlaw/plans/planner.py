@@ -29,6 +29,8 @@ from batchlaw.schedule.update_rule import PLAIN, UpdateRule, rule_of
 
 # Stages that a plan may have where nothing is said.
 STAGES = 8
+# Begins the assumption that says why the risk of a known problem is not predicted.
+UNPREDICTED = "the whole risk is not predicted"
 # Updates of a reused dataset up to which the mean field predicts the whole risk of a plan.
 LONGEST_REUSE = 2048
 
@@ -128,9 +130,12 @@ def plan(
     batches, to_first_order = _batches(kappa, samples, limits)
     assumptions = [*source.assumptions, *noise_assumptions]
     prediction: dict[str, float] = {}
-    own_noise = noise is None or isinstance(noise, str)
-    if whole_risk and isinstance(spectrum, Problem) and own_noise:
-        prediction |= _whole_risk(spectrum, gamma, batches, run, rule)
+    if whole_risk and isinstance(spectrum, Problem):
+        obstacle = _obstacle(gamma, noise, run, PLAIN if rule is None else rule)
+        if obstacle:
+            assumptions.append(f"{UNPREDICTED}: {obstacle}")
+        else:
+            prediction |= _whole_risk(spectrum, gamma, batches, run, rule)
     if not run.reuses:
         prediction |= to_first_order | _gain(kappa, batches) | _over(candidates, batches)
     else:
@@ -193,9 +198,13 @@ def _given(
     """The caller's influence; None where it must be computed."""
     if influence is None:
         return None
-    for name, other in (("spectrum", spectrum), ("rule", rule)):
+    reasons = (
+        ("spectrum", spectrum, "which replaces it: give one or the other"),
+        ("rule", rule, "which already includes the update rule"),
+    )
+    for name, other, reason in reasons:
         if other is not None:
-            raise InputError(name, f"has no use with {arg('influence')}, give one or the other")
+            raise InputError(name, f"has no use with {arg('influence')}, {reason}")
     candidates = np.atleast_2d(np.asarray(influence, dtype=np.float64))
     if candidates.ndim != 2 or candidates.shape[1] != gamma.size:
         raise InputError(
@@ -313,6 +322,19 @@ def _gain(kappa: FloatArray, batches: FloatArray) -> dict[str, float]:
     }
 
 
+def _obstacle(
+    gamma: FloatArray, noise: ArrayLike | str | None, run: Procedure, rule: UpdateRule
+) -> str:
+    """Why the whole risk of a known problem can't be computed; empty if it can."""
+    if noise is not None and not isinstance(noise, str):
+        return "the given noise is not the problem's"
+    if not run.solves(rule):
+        return f"no solver without Monte Carlo has it over datasets for {rule.title(run.title)}"
+    if run.reuses and gamma.size > LONGEST_REUSE:
+        return f"the mean field over datasets is solved up to {LONGEST_REUSE} updates here"
+    return ""
+
+
 def _whole_risk(
     problem: Problem,
     gamma: FloatArray,
@@ -320,13 +342,8 @@ def _whole_risk(
     run: Procedure,
     rule: UpdateRule | None,
 ) -> dict[str, float]:
-    """The plan's risk over that of a constant batch: the whole, the excess, then the noise.
-
-    Empty where the procedure has no solver for the rule, or too long a run for it.
-    """
+    """The plan's risk over that of a constant batch: the whole, the excess, then the noise."""
     update = PLAIN if rule is None else rule
-    if not run.solves(update) or (run.reuses and gamma.size > LONGEST_REUSE):
-        return {}
     schedules = {"planned": batches, "constant": np.full(gamma.size, float(batches.mean()))}
     risk = run.expected(Setup(problem, gamma, schedules, update))
     terms = ["total", "excess"]

@@ -18,6 +18,8 @@ TERMS = ("bias", "variance", "fluctuation", "cross")
 SCHEDULE = "{schedule}"
 # Entries of a part that are printed; of more, the first and last few.
 MOST_SHOWN, ENDS_SHOWN = 8, 3
+# Axes of a part that has one row per schedule and a column per update.
+TRAJECTORIES = 2
 
 
 class Note(str):
@@ -134,7 +136,8 @@ class Risk:
         """One schedule's term over another's, with the standard error of the ratio.
 
         The schedules share datasets, so the ratio is known better than its two sides: the
-        jackknife omits a repetition from both at once. An exact ratio has error zero.
+        jackknife omits a repetition from both at once. An exact ratio has error zero. Of
+        trajectories it is the ratio after the last update.
 
         Parameters
         ----------
@@ -145,8 +148,11 @@ class Risk:
         reference
             The schedule that it is divided by, likewise.
         """
-        values = np.atleast_1d(self._values(term))
+        values = np.atleast_1d(self._last(term))
         row, other = (self._row(which, len(values)) for which in (schedule, reference))
+        if values[other] == 0.0:
+            needed = f"must not be zero in the schedule that divides, {reference!r}"
+            raise InputError("term", needed, repr(term))
         ratio = float(values[row] / values[other])
         if not self.leave_one_out:
             return ratio, 0.0
@@ -156,19 +162,27 @@ class Risk:
     def _row(self, schedule: int | str, rows: int) -> int:
         if isinstance(schedule, str):
             if schedule not in self.schedules:
-                known = ", ".join(self.schedules) or "a row: no schedule has a name here"
-                raise InputError("schedule", f"must be one of {known}", repr(schedule))
+                known = f"one of {', '.join(self.schedules)}"
+                if not self.schedules:
+                    known = f"{_rows(rows)}: no schedule has a name here"
+                raise InputError("schedule", f"must be {known}", repr(schedule))
             return self.schedules.index(schedule)
         if not -rows <= schedule < rows:
-            raise InputError("schedule", f"must be one of {rows}", f"index {schedule}")
+            raise InputError("schedule", f"must be {_rows(rows)}", f"{schedule}")
         return schedule
 
-    def _values(self, term: str) -> float | FloatArray:
-        known = (*TERMS, "variance_noise", "variance_covariance", "excess", "total")
-        value = getattr(self, term) if term in known else None
-        if value is None:
+    def _last(self, term: str) -> FloatArray:
+        """A term of every schedule, after the last update; a part that this risk lacks is refused.
+
+        A part that a solver does not have is None or the number 0.
+        """
+        names = ("total", "excess", *TERMS, "variance_noise", "variance_covariance")
+        parts = {name: getattr(self, name) for name in names}
+        known = [name for name, x in parts.items() if x is not None and (np.ndim(x) or x)]
+        if term not in known:
             raise InputError("term", f"must be one of {', '.join(known)}", repr(term))
-        return value  # type: ignore[no-any-return]
+        values = np.broadcast_to(parts[term], np.shape(self.excess))
+        return values if values.ndim < TRAJECTORIES else values[:, -1]
 
     def __repr__(self) -> str:
         parts = ("total", "excess", "irreducible", "approximation", *TERMS)
@@ -216,6 +230,10 @@ def jackknife(replicates: FloatArray) -> FloatArray:
 
 def _unpack(values: FloatArray, like: float | FloatArray) -> float | FloatArray:
     return float(values[0]) if np.ndim(like) == 0 else values
+
+
+def _rows(count: int) -> str:
+    return f"a row from 0 to {count - 1}"
 
 
 def _few(entries: Sequence[str]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -27,7 +29,7 @@ def ema(steps: int, decay: float) -> FloatArray:
     A weight of decay^T stays on u_0, so these weights sum to less than 1.
     """
     steps = checks.count("steps", steps)
-    decay = checks.real("decay", decay, at_least=0.0, at_most=1.0)
+    decay = checks.real("decay", decay, at_least=0.0, below=1.0)
     return (1.0 - decay) * decay ** np.arange(steps - 1, -1, -1, dtype=np.float64)
 
 
@@ -50,15 +52,24 @@ def readout(average: ArrayLike | str | None, steps: int) -> FloatArray | None:
     return weights
 
 
+# Name -> its weights, and what its parameter must be.
+_NAMED: dict[str, tuple[Callable[..., FloatArray], str]] = {
+    "tail": (tail_average, "SHARE of tail:SHARE must be above 0 and at most 1"),
+    "ema": (ema, "DECAY of ema:DECAY must be at least 0 and below 1"),
+}
+
+
 def _by_name(text: str, steps: int) -> FloatArray | None:
     name, _, value = text.partition(":")
     if text == "last":
         return None
-    if name == "tail":
-        return tail_average(steps, checks.real("average", value, above=0.0, at_most=1.0))
-    if name == "ema":
-        return ema(steps, checks.real("average", value, at_least=0.0, at_most=1.0))
-    raise InputError("average", f"must be {FORMS}", repr(text))
+    if name not in _NAMED:
+        raise InputError("average", f"must be {FORMS}", repr(text))
+    weights, bounds = _NAMED[name]
+    try:
+        return weights(steps, value)
+    except InputError:
+        raise InputError("average", f"must be {FORMS}, and {bounds}", repr(text)) from None
 
 
 def running_readout(weights: FloatArray | None, steps: int) -> FloatArray:

@@ -7,7 +7,7 @@ a function ``(steps, peak, ...) -> rates`` and pass it to ``register``.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,10 +84,10 @@ def users_of(parameter: str) -> tuple[str, ...]:
     return tuple(s.name for s in RATE_SCHEDULES.values() if parameter in s.parameters)
 
 
-def parameter_help(word: Word) -> str:
-    """What a parameter means, which schedules have it, and its default."""
-    users = users_of(word.name)
-    scope = "" if len(users) == len(RATE_SCHEDULES) else f" For {', '.join(users)}."
+def parameter_help(word: Word, schedules: Collection[str]) -> str:
+    """What a parameter means, which of some schedules have it, and its default."""
+    users = [name for name in users_of(word.name) if name in schedules]
+    scope = "" if len(users) == len(schedules) else f" For {', '.join(users)}."
     defaults: dict[str, list[str]] = {}
     for name in users:
         value = RATE_SCHEDULES[name].default(word.name)

@@ -179,8 +179,11 @@ class SGD(UpdateRule):
     def title(self, procedure: str) -> str:
         if np.any(self.momentum):
             form = "Nesterov" if self.nesterov else "heavy-ball"
-            procedure += f" with {form} momentum" + (" in PyTorch's form" if self.pytorch else "")
-        return f"{procedure}, averaged" if self.averages else procedure
+            beta = f" {self.momentum:g}" if np.ndim(self.momentum) == 0 else ""
+            shape = " in PyTorch's form" if self.pytorch else ""
+            procedure += f" with {form} momentum{beta}{shape}"
+        by = f" by {self.average}" if isinstance(self.average, str) else ""
+        return f"{procedure}, averaged{by}" if self.averages else procedure
 
     def assumption(self) -> str:
         moving, averaged = bool(np.any(self.momentum)), self.averages

@@ -13,12 +13,11 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError
 from batchlaw._base.version import __version__
 from batchlaw.design.by_words import case_by_words, word
-from batchlaw.design.vocabulary import PROBLEMS, rate_words
+from batchlaw.design.vocabulary import PROBLEMS, problem_words, rate_words
 from batchlaw.faces.cli.inputs import (
     BatchOptions,
     Flag,
     Options,
-    ProblemOptions,
     Whole,
     option_class,
 )
@@ -28,18 +27,23 @@ from batchlaw.theory.bounds import Condition
 from batchlaw.theory.laws import Law, multi_pass_law, one_pass_law
 from batchlaw.theory.outlier_datasets import OutlierDatasets
 
+DEFAULT_PROBLEM = "sketch"
 # The laws hold for the paper's WSD schedule only.
-_RATES = tuple(w for w in rate_words() if w.name in ("steps", "gamma", "warmup", "stable"))
+_RATES = tuple(
+    w for w in rate_words(("wsd",)) if w.name in ("steps", "gamma", "warmup", "stable")
+)
 
 if TYPE_CHECKING:
     LawRates: TypeAlias = Options
+    LawProblem: TypeAlias = Options
 else:
     LawRates = option_class("LawRates", _RATES)
+    LawProblem = option_class("LawProblem", problem_words(DEFAULT_PROBLEM, files=False))
 
 
 def law(
     *,
-    problem: ProblemOptions = ProblemOptions(),  # noqa: B008 - frozen
+    problem: LawProblem = LawProblem(),  # noqa: B008 - frozen
     rates: LawRates = LawRates(),  # noqa: B008
     batches: BatchOptions = BatchOptions(),  # noqa: B008
     procedure: Literal["one-pass", "multi-pass"] | None = None,
@@ -88,9 +92,9 @@ def law(
     return 0
 
 
-def law_words(options: ProblemOptions) -> dict[str, Any]:
+def law_words(options: LawProblem) -> dict[str, Any]:
     """The problem's words. A law needs exponents, so a file of eigenvalues is refused."""
-    words = {"problem": "sketch"} | options.words()
+    words = {"problem": DEFAULT_PROBLEM} | options.words()
     checks.choice("problem", words["problem"], PROBLEMS)
     return words
 

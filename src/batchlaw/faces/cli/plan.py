@@ -14,19 +14,20 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory, read_schedule
 from batchlaw.design.by_words import problem_by_words, problem_seed, rates_by_words
 from batchlaw.design.glossary import EXCESS
+from batchlaw.design.vocabulary import problem_words
 from batchlaw.faces.cli.inputs import (
     Flag,
     Options,
-    ProblemOptions,
     RateOptions,
     Whole,
     choice_of,
     option_class,
 )
 from batchlaw.faces.cli.table import sparkline, text_table
+from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import EXPONENTS, PowerLaw, Spectrum
 from batchlaw.plans.plan import NOISE, Plan, samples_of_budget
-from batchlaw.plans.planner import STAGES, plannable
+from batchlaw.plans.planner import STAGES, UNPREDICTED, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
 from batchlaw.schedule.update_rule import rule_by_words, rule_words
@@ -60,9 +61,11 @@ _FACTORS = [
 FACTOR_HELP = f"Batches of different stages differ by powers of this factor; {', '.join(_FACTORS)}."
 
 if TYPE_CHECKING:
+    PlanProblem: TypeAlias = Options
     RuleOptions: TypeAlias = Options
     ProcedureName: TypeAlias = str
 else:
+    PlanProblem = option_class("PlanProblem", problem_words("an unknown power law"))
     RuleOptions = option_class("RuleOptions", tuple(rule_words().values()))
     ProcedureName = choice_of(tuple(plannable()))
 
@@ -70,7 +73,7 @@ else:
 def plan(
     *,
     rates: RateOptions = RateOptions(),  # noqa: B008 - frozen
-    problem: ProblemOptions = ProblemOptions(),  # noqa: B008
+    problem: PlanProblem = PlanProblem(),  # noqa: B008
     rule: RuleOptions = RuleOptions(),  # noqa: B008
     exponent: str | None = None,
     scale: float | None = None,
@@ -136,6 +139,8 @@ def plan(
     trainer = None if format_ is None else TRAINERS[checks.choice("format", format_, TRAINERS)]
     gamma = rates_by_words(rates.words())
     spectrum = _spectrum(problem, exponent, scale)
+    if noise == "model" and not isinstance(spectrum, Problem):
+        raise InputError("noise", f'must be a CSV file, or "model" with {arg("problem")}')
     if budget is None and tokens is None:
         raise InputError(
             "budget",
@@ -204,7 +209,7 @@ def _print_export(
         print(f"batchlaw: {written.warning}", file=sys.stderr)
 
 
-def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None) -> Spectrum:
+def _spectrum(problem: PlanProblem, exponent: str | None, scale: float | None) -> Spectrum:
     words = problem.words()
     if "problem" in words:
         for name, value in (("exponent", exponent), ("scale", scale)):
@@ -219,7 +224,10 @@ def _spectrum(problem: ProblemOptions, exponent: str | None, scale: float | None
     first = checks.real("exponent", low, above=1.0)
     if not colon:
         return PowerLaw(first, scale)
-    return PowerLaw((first, checks.real("exponent", high, above=first)), scale)
+    last = checks.real("exponent", high, above=1.0)
+    if not first < last:
+        raise InputError("exponent", "must be LOW:HIGH with LOW < HIGH", repr(exponent))
+    return PowerLaw((first, last), scale)
 
 
 def _unit(multiple_of: int | None, data_parallel: int | None, micro_batch: int | None) -> int:
@@ -264,7 +272,8 @@ def _report(planned: Plan) -> str:
     lines += _worth(planned)
     shown = {k: v for k, v in planned.prediction.items() if k != "boundary_loss" or v > 0.0}
     lines += [f"{text}: {shown[name]:.6g}" for name, text in OTHERS.items() if name in shown]
-    return "\n".join([*lines, "", *(f"assumed: {text}" for text in planned.assumptions)])
+    assumed = [text for text in planned.assumptions if not text.startswith(UNPREDICTED)]
+    return "\n".join([*lines, "", *(f"assumed: {text}" for text in assumed)])
 
 
 def _worth(planned: Plan) -> list[str]:
@@ -273,12 +282,14 @@ def _worth(planned: Plan) -> list[str]:
     lines = [f"  {text}: {_percent(given[k] - 1.0)}" for k, text in CHANGES.items() if k in given]
     if lines:
         lines.insert(0, "against a constant batch of the same sum:")
+    known = [f"{text}." for text in planned.assumptions if text.startswith(UNPREDICTED)]
     if "excess_against_constant" in given or NOISE not in given:
-        return lines
+        return [*known, *lines]
     shares = ", ".join(f"{100 * share:g} %" for share in SHARES)
     changes = ", ".join(_percent(planned.excess_change(share)) for share in SHARES)
+    decides = "what it is worth in the loss is not known: the share of batch noise in it decides."
     return [
-        "what it is worth in the loss is not known: the share of batch noise in the loss decides.",
+        *(known or [decides]),
         f"if batch noise is {shares} of the excess (the loss above the lowest that the model can "
         f"reach),\nthe excess changes by {changes}",
         *lines,

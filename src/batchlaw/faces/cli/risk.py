@@ -26,7 +26,7 @@ from batchlaw.design.by_words import (
 from batchlaw.design.case import Case
 from batchlaw.design.distribution import SKETCHES, Sketches, risk_quantiles
 from batchlaw.design.quantiles import Quantiles
-from batchlaw.design.vocabulary import DRAWN, SIMULATED
+from batchlaw.design.vocabulary import DRAWN, EXACT, SIMULATED
 from batchlaw.faces.cli.inputs import BatchOptions, ProblemOptions, RateOptions, SolverOptions
 from batchlaw.faces.cli.table import text_table, without_infinities
 from batchlaw.risk.result import Risk
@@ -61,7 +61,8 @@ def risk(
         Directory for trajectory.csv and trajectory.png: the risk after every step.
     quantiles
         Of the simulated excess risk, in place of its parts: over the batches of one dataset, over
-        datasets, or over sketches (drawn problems with seeds from --seed on).
+        datasets, or over sketches (drawn problems with seeds from --seed on). Also with momentum
+        and averages.
     """
     setting = {
         "problem": problem.words(),
@@ -74,16 +75,11 @@ def risk(
     simulated = is_simulated(words, case.procedure, case.rule)
     if quantiles is not None:
         if not simulated:
-            raise InputError("solver", f"must be {SIMULATED} with {arg('quantiles')}")
+            got = words.get("solver") or f"{EXACT}, the default"
+            raise InputError("solver", f"must be {SIMULATED} with {arg('quantiles')}", got)
         if trajectory is not None:
             raise InputError("trajectory", f"has no use with {arg('quantiles')}")
-        spread = risk_quantiles(
-            case,
-            over=quantiles,
-            repetitions=word(words, "repetitions"),
-            seed=word(words, "data_seed"),
-            sketches=_sketches(words) if quantiles == SKETCHES else None,
-        )
+        spread = _spread(case, quantiles, words)
         print(_quantile_document(case, spread, setting) if json_ else _quantile_table(case, spread))
         return 0
     path = case.risk(trajectory=True) if trajectory is not None else None
@@ -106,6 +102,16 @@ def risk(
     return 0
 
 
+def _spread(case: Case, over: str, words: dict[str, Any]) -> Quantiles:
+    return risk_quantiles(
+        case,
+        over=over,
+        repetitions=word(words, "repetitions"),
+        seed=word(words, "data_seed"),
+        sketches=_sketches(words) if over == SKETCHES else None,
+    )
+
+
 def _sketches(words: dict[str, Any]) -> Sketches:
     """The problem of each repetition, drawn with seeds that follow the given one."""
     first = problem_seed(words)
@@ -117,35 +123,29 @@ def _sketches(words: dict[str, Any]) -> Sketches:
 
 
 def _quantile_table(case: Case, spread: Quantiles) -> str:
-    header = ["schedule", "mean", "s.e.", "exact mean"]
+    header = ["schedule", "mean ± s.e.", "exact mean"]
     header += [f"{level:.6g}" for level in spread.levels]
     cells = [
         [
             row["schedule"],
-            f"{row['mean']:.6g}",
-            f"{row['mean_se']:.2g}",
-            "-" if row["exact_mean"] is None else f"{row['exact_mean']:.6g}",
-            *(f"{q['value']:.4g} ({q['low']:.4g}..{q['high']:.4g})" for q in row["quantiles"]),
+            with_error(row["mean"], row["mean_se"]),
+            "-" if row["exact_mean"] is None else f"{row['exact_mean']:#.6g}",
+            *(spread.cell(s, k) for k in range(spread.levels.size)),
         ]
-        for row in spread.rows()
+        for s, row in enumerate(spread.rows())
     ]
-    return "\n".join(
-        [
-            f"{case.procedure.title}, {case.gamma.size} steps, peak rate {case.gamma.max():.6g}; "
-            f"quantiles of the excess risk over {spread.over}, {spread.repetitions} runs, "
-            f"intervals of {100 * spread.confidence:.3g} %",
-            "",
-            text_table(header, cells),
-        ]
-    )
+    title = case.rule.title(case.procedure.title)
+    setting = f"{title}, {case.gamma.size} steps, peak rate {case.gamma.max():.6g}"
+    return "\n".join([f"{setting}; {spread.heading()}", "", text_table(header, cells)])
 
 
 def _quantile_document(case: Case, spread: Quantiles, setting: dict[str, Any]) -> str:
     document = {
-        "procedure": case.procedure.title,
+        "procedure": case.rule.title(case.procedure.title),
         "term": spread.term,
         "over": spread.over,
         "repetitions": spread.repetitions,
+        "data_seed": spread.seed,
         "confidence": spread.confidence,
         "schedules": spread.rows(),
         "setting": setting,

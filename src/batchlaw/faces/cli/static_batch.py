@@ -17,8 +17,8 @@ from batchlaw.design import constant_batch as questions
 from batchlaw.design.by_words import problem_by_words, word
 from batchlaw.design.constant_batch import BatchChoice, Model
 from batchlaw.design.run_length import MIN_STEPS
-from batchlaw.faces.cli.inputs import ProblemOptions, Whole
-from batchlaw.faces.cli.law import law_words
+from batchlaw.faces.cli.inputs import Whole
+from batchlaw.faces.cli.law import LawProblem, law_words
 from batchlaw.faces.cli.table import text_table
 from batchlaw.model.problem import Problem
 
@@ -31,7 +31,7 @@ MAX_SAMPLES = 10**7
 
 def static_batch(
     *,
-    problem: ProblemOptions = ProblemOptions(),  # noqa: B008 - frozen
+    problem: LawProblem = LawProblem(),  # noqa: B008 - frozen
     samples: Whole = 10_000,
     gamma: float = 0.05,
     share: float = 0.1,
