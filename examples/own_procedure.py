@@ -16,6 +16,7 @@ import numpy as np
 from numba import njit
 
 import batchlaw as bl
+from batchlaw._base.uncertain import with_error
 from batchlaw.design import paired_difference, simulate_procedure
 
 STEPS, PEAK, BATCH, SAMPLES = 64, 0.05, 8, 128
@@ -73,10 +74,9 @@ def main() -> None:
         for name, risk in risks.items():
             difference, error = paired_difference(risk, risks["plain SGD"])
             for row, batches in enumerate(schedules):
-                excess = f"{risk.excess[row]:.4f} ± {risk.standard_error('excess')[row]:.4f}"
-                change = f"{difference[row]:+.4f} ± {error[row]:.4f}"
-                ratio, spread = risk.ratio("variance", row, 1)
-                against = f"{ratio:.3f} ± {spread:.3f}"
+                excess = with_error(risk.excess[row], risk.standard_error("excess")[row])
+                change = with_error(difference[row], error[row])
+                against = with_error(*risk.ratio("variance", row, 1))
                 if row == 1:
                     against = "1"
                 if name == "plain SGD":

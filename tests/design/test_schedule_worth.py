@@ -133,6 +133,17 @@ def test_the_figure_has_a_contour_where_the_map_crosses_its_level(small_map, tmp
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
+def test_the_command_names_exponents_outside_the_theory(capsys):
+    words = "worth --sigma 1 --horizon 3:6 --points 2 --batch 1:2 --m 1e4".split()
+    assert main([*words, "--exponents", "2:2.9,2:3"]) == 0
+    note = "note: outside the paper's theory, which needs B < A + 1: 2:3; "
+    assert note in capsys.readouterr().out
+    assert main([*words, "--exponents", "2:3", "--json"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["notes"]) == 1
+    assert main([*words, "--exponents", "2:2.9"]) == 0
+    assert "note" not in capsys.readouterr().out
+
+
 def test_the_command_prints_and_writes_what_the_function_finds(capsys, tmp_path):
     options = "--exponents 2:1.5,1.5:2.2 --sigma 0.5,2 --horizon 4:60 --points 3 --batch 1:32"
     words = ["worth", *options.split(), "--gamma", "0.2", "--m", "1e4"]

@@ -49,7 +49,7 @@ def setting():
 
 
 def _assert_same(result, risk, parts):
-    for part in (*parts, "total", "irreducible", "approximation"):
+    for part in (*parts, "total", "excess", "irreducible", "approximation"):
         assert result[part] == getattr(risk, part), part
 
 
@@ -86,10 +86,10 @@ def test_a_simulated_cell_is_the_direct_call_with_its_standard_errors(setting, p
         parts = ["bias", "variance"]
     result = solve(cell if procedure == "one-pass" else {**cell, "samples": 48})
     _assert_same(result, risk, parts)
-    for part in ("total", *parts):
+    for part in ("total", "excess", *parts):
         assert result[f"{part}_se"] == risk.standard_error(part) > 0.0
     errors = {name for name in result if name.endswith("_se")}
-    assert errors == {f"{part}_se" for part in ("total", *parts)}
+    assert errors == {f"{part}_se" for part in ("total", "excess", *parts)}
 
 
 @pytest.mark.parametrize("procedure", ["one-pass", "multi-pass", "reshuffled", "gd"])

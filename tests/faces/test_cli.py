@@ -61,6 +61,29 @@ def test_an_unknown_command_is_one_line(capsys):
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("command", "default", "file"),
+    [
+        ("risk", "paper", True),
+        ("plan", "an unknown power law", True),
+        ("law", "sketch", False),
+        ("static-batch", "sketch", False),
+    ],
+)
+def test_help_states_the_problem_that_a_command_takes_by_default(command, default, file, capsys):
+    assert main([command, "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    entry = text.partition("--problem ")[2].partition(" --d ")[0]
+    assert entry.endswith(f"; {default} by default.")
+    assert ("CSV file" in entry) is file
+
+
+def test_the_laws_list_the_defaults_of_their_own_rates(capsys):
+    assert main(["law", "--help"]) == 0
+    entry = capsys.readouterr().out.partition("--warmup ")[2].partition("--stable ")[0]
+    assert " ".join(entry.split()).endswith("Default: 0.1.")
+
+
 def test_version_and_help_answer(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.strip() == bl.__version__

@@ -302,6 +302,7 @@ def _finished(client, name):
         ({"rates": "cosine", "stable": 0.7}, "stable"),
         ({"rates": "step", "drops": "a"}, "drops"),
         ({"average": "half"}, "average"),
+        ({"average": "ema:1"}, "average"),
         ({"procedure": "multi-pass", "average": "half"}, "average"),
         ({"nesterov": True}, "nesterov"),
         ({"samples": 100}, "samples"),

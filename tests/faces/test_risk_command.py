@@ -35,6 +35,18 @@ def test_the_table_shows_the_same_figures(capsys):
     assert "one-pass SGD, 64 steps, peak rate 0.05; exact" in out
 
 
+def test_schedules_without_a_constant_one_are_not_compared_and_the_table_says_why(capsys):
+    missing = "no comparison: constant is not among the batches"
+    for options, said in (
+        (["--batches", "oracle"], True),
+        (["--batches", "constant"], False),
+        (["--batches", "greedy,constant"], False),
+        (["--procedure", "gd"], False),
+    ):
+        assert main(["risk", "--steps", "16", *options]) == 0
+        assert (missing in capsys.readouterr().out) is said
+
+
 def test_the_whole_risk_stands_before_its_parts_and_the_summary_last(capsys):
     (row, *_) = _json(capsys)["schedules"]
     first = ["schedule", "total", "excess", "irreducible", "approximation", "bias", "variance"]

@@ -128,6 +128,31 @@ def test_a_reshuffled_plan_quotes_no_gain(paper):
     assert "variance_against_constant" not in independent.prediction
 
 
+def test_a_plan_says_why_the_risk_of_a_known_problem_is_not_predicted(paper, capsys):
+    words = "plan --problem paper --budget 512 --procedure multi-pass --dataset-size 64"
+    assert main([*words.split(), "--average", "tail:0.5"]) == 0
+    out = capsys.readouterr().out
+    reason = (
+        "the whole risk is not predicted: no solver without Monte Carlo has it over datasets for "
+        "multi-pass SGD, averaged by tail:0.5"
+    )
+    assert f"{reason}.\n" in out
+    assert "what it is worth in the loss is not known" not in out
+    assert "assumed: the whole risk" not in out
+    rule, reuse = bl.sgd(average="tail:0.5"), {"procedure": "multi-pass", "dataset_size": 64}
+    assert reason in bl.plan(RATES, 512, spectrum=paper, rule=rule, **reuse).assumptions
+    for made, obstacle in (
+        (bl.plan(RATES, 512, spectrum=paper, noise=RATES), "the given noise"),
+        (bl.plan(bl.wsd(2049, 0.05), 4096, spectrum=paper, **reuse), "up to 2048 updates"),
+    ):
+        assert "total_against_constant" not in made.prediction
+        (text,) = (x for x in made.assumptions if x.startswith("the whole risk is not predicted"))
+        assert obstacle in text
+    known = bl.plan(RATES, 512, spectrum=paper)
+    assert "total_against_constant" in known.prediction
+    assert not any("not predicted" in text for text in known.assumptions)
+
+
 def test_without_a_loss_the_command_says_so_and_gives_the_gain_by_share(capsys):
     assert main(["plan", "--budget", "512"]) == 0
     out = " ".join(capsys.readouterr().out.split())

@@ -137,9 +137,11 @@ def test_batches_that_are_worse_for_an_average_than_constant_are_named(paper):
         risk = bl.one_pass_risk(paper, rates, schedules, average=average)
         (note,) = risk.notes
         assert (note.kind, note.schedule) == ("allocation", 1)
-        assert "the batches of schedule plain leave" in note
-        said = float(re.search(r"about ([\d.]+) times", note)[1])
-        assert said == pytest.approx(risk.ratio("variance", 1, 2)[0], rel=0.1)
+        assert "the batches of schedule plain change the excess" in note
+        change = float(re.search(r"by ([+-][\d.]+) %", note)[1])
+        assert change == pytest.approx(100 * (risk.ratio("excess", 1, 2)[0] - 1), rel=0.05)
+        said = float(re.search(r"with ([\d.]+) times", note)[1])
+        assert said == pytest.approx(risk.ratio("variance", 1, 2)[0], rel=0.005)
         assert risk.ratio("variance", 1, 2)[0] > 1.2
         assert risk.ratio("variance", 0, 2)[0] < 0.91
         assert bl.one_pass_risk(paper, rates, own, average=average).notes == ()

@@ -68,6 +68,46 @@ def test_a_ratio_takes_names_and_rows(small):
         bl.one_pass_risk(small, bl.wsd(10, 0.2), [[2] * 10, [3] * 10]).ratio("bias", "two", 0)
 
 
+def test_a_ratio_of_trajectories_is_that_after_the_last_update(small):
+    for solve in (bl.one_pass_risk, lambda *a, **k: bl.multi_pass_risk(*a, samples=64, **k)):
+        path, last = (solve(small, RATES, NAMED, trajectory=every) for every in (True, False))
+        for term in ("total", "excess", "bias"):
+            expected = last.ratio(term, "two", "three")[0]
+            assert path.ratio(term, "two", "three")[0] == pytest.approx(expected, rel=1e-9)
+
+
+def test_a_ratio_refuses_parts_that_there_are_not(small):
+    """A part that a solver lacks is a number 0 beside arrays, or None."""
+    exact = bl.one_pass_risk(small, RATES, NAMED)
+    drawn = bl.simulate_one_pass(small, RATES, NAMED, repetitions=3, seed=0)
+    for risk, term in ((exact, "fluctuation"), (exact, "cross"), (drawn, "variance_noise")):
+        with refused("term"):
+            risk.ratio(term, "two", "three")
+    whole = bl.multi_pass_risk(small, RATES, {"some": 8, "all": 64}, samples=64)
+    assert whole.fluctuation[1] == 0.0
+    assert whole.ratio("fluctuation", "all", "some") == (0.0, 0.0)
+    with refused("term"):
+        whole.ratio("fluctuation", "some", "all")
+
+
+def test_a_number_under_a_name_is_a_constant_schedule(small):
+    named = bl.one_pass_risk(small, RATES, {"two": 2, "rising": np.arange(1, 11)})
+    assert named.schedules == ("two", "rising")
+    assert named.total[0] == bl.one_pass_risk(small, RATES, 2).total
+    drawn = [
+        bl.simulate_one_pass(small, RATES, {"two": two}, repetitions=4, seed=1).total
+        for two in (2, [2] * 10)
+    ]
+    assert drawn[0] == drawn[1]
+
+
+def test_a_risk_names_the_values_of_its_rule(small):
+    risk = bl.one_pass_risk(small, RATES, 3, momentum=0.9, average="ema:0.99")
+    assert risk.procedure == "one-pass SGD with heavy-ball momentum 0.9, averaged by ema:0.99"
+    several = bl.one_pass_risk(small, RATES, 3, momentum=np.full(10, 0.5), average=np.full(10, 0.1))
+    assert several.procedure == "one-pass SGD with heavy-ball momentum, averaged"
+
+
 def test_a_risk_shows_the_whole_first_then_its_parts(small):
     exact = bl.one_pass_risk(small, bl.wsd(10, 0.2), 3)
     assert repr(exact) == (

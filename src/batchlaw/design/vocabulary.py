@@ -47,9 +47,7 @@ DEFAULTS: dict[str, Any] = {
 def problem_words(default: str = "", files: bool = True) -> tuple[Word, ...]:
     """The regression problem; ``default`` says which, and ``files`` whether it may be a file."""
     given = DEFAULTS
-    file = (
-        "or a CSV file with columns eigenvalue, energy and, if some stand for many, multiplicity"
-    )
+    file = "or a CSV file with columns eigenvalue, energy and, if some stand for many, multiplicity"
     sketch = "what a Gaussian sketch gives on average)" + (f", {file}" if files else "")
     return (
         Word(

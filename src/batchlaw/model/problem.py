@@ -32,6 +32,8 @@ KINDS = {
     "sketch": (sketch_nodes, "average over Gaussian sketches of a power law to order 1/M"),
 }
 LARGEST_SKETCH = 10**12
+# Directions up to which data are drawn.
+MOST_SAMPLED = 100_000
 # The terms of size 1/M^2 that an average over sketches leaves out, in units of those of size 1/M,
 # over M: for Approx, and for the risk of a run, where several eigenvalues enter together.
 NEXT_ORDER_APPROXIMATION = 2.0
@@ -316,12 +318,16 @@ class Problem:
         if (self.multiplicity == 1.0).all():
             return self
         whole = np.floor(self.multiplicity)
-        if (whole != self.multiplicity).any() or whole.sum() > 100_000:
+        if (whole != self.multiplicity).any():
             raise InputError(
                 "problem",
-                "must have whole multiplicities and at most 100000 directions in all to be sampled",
-                f"{self.multiplicity.sum():g}",
+                "must have whole directions to be sampled",
+                "nodes that are an average",
+                "use one that is drawn, paper or power-law",
             )
+        if whole.sum() > MOST_SAMPLED:
+            needed = f"must have at most {MOST_SAMPLED} directions to be sampled"
+            raise InputError("problem", needed, f"{whole.sum():g}")
         times = whole.astype(np.int64)
         return replace(
             self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -73,14 +75,21 @@ def one_pass_risk(
     sizes = checks.batches(batches, gamma.size, whole=False)
     readout = running_readout(update.readout(gamma.size), gamma.size)
 
-    def parts_of(nodes: Problem) -> FloatArray:
-        out = np.empty((sizes.shape[0], gamma.size + 1 if trajectory else 1, 3))
+    def moments_of(nodes: Problem, batches: FloatArray, every: bool) -> FloatArray:
+        out = np.empty((batches.shape[0], gamma.size + 1 if every else 1, 3))
         state = (nodes.eigenvalues, nodes.multiplicity, nodes.target_energy, nodes.noise_variance)
         if update.plain:
-            moments.one_pass_moments(*state, gamma, sizes, out)
+            moments.one_pass_moments(*state, gamma, batches, out)
         else:
-            moments.general_moments(*state, update.coefficients(gamma), sizes, readout, out)
-        return out if trajectory else out[:, 0]
+            moments.general_moments(*state, update.coefficients(gamma), batches, readout, out)
+        return out
+
+    def parts_of(nodes: Problem) -> FloatArray:
+        parts = moments_of(nodes, sizes, trajectory)
+        return parts if trajectory else parts[:, 0]
+
+    def final_parts(batches: FloatArray) -> FloatArray:
+        return moments_of(problem, batches, every=False)[:, 0]
 
     parts = parts_of(problem)
     check_overflow(parts, gamma, sizes)
@@ -88,7 +97,7 @@ def one_pass_risk(
         note = growth_note(problem, gamma, sizes, update)
     else:
         note = excess_note(problem, parts.sum(axis=-1))
-    notes = [note, _allocation_note(problem, gamma, sizes, update) if update.averages else None]
+    notes = [note, _allocation_note(problem, gamma, sizes, update, final_parts)]
     single = checks.is_single(batches)
     uncertainty = np.zeros(())
     if problem.coarser is not None:
@@ -110,13 +119,19 @@ def one_pass_risk(
 
 
 def _allocation_note(
-    problem: Problem, gamma: FloatArray, sizes: FloatArray, rule: SGD
+    problem: Problem,
+    gamma: FloatArray,
+    sizes: FloatArray,
+    rule: SGD,
+    final_parts: Callable[[FloatArray], FloatArray],
 ) -> Note | None:
     """A sentence where batches are worse for an average than a constant batch of their sum.
 
     Batches from plain SGD's influence can be: it favours late updates, whose noise an average
     has already divided by their number.
     """
+    if not rule.averages:
+        return None
     kappa = influence(problem, gamma, rule=rule)
     if not kappa.any():
         return None
@@ -124,10 +139,14 @@ def _allocation_note(
     worst = int(against_constant.argmax())
     if against_constant[worst] <= WORSE_THAN_CONSTANT:
         return None
+    constant = np.full(gamma.size, sizes[worst].mean())
+    parts = final_parts(np.stack([sizes[worst], constant]))
+    excess, noise = parts.sum(axis=-1), parts[:, 1:].sum(axis=-1)
     return Note(
-        f"the batches{SCHEDULE} leave about {against_constant[worst]:.3g} times the noise of a "
-        "constant batch of the same sum in this average: its influence is not plain SGD's, "
-        "allocate by influence(..., rule=rule)",
+        f"the batches{SCHEDULE} change the excess of this average by "
+        f"{100.0 * (excess[0] / excess[1] - 1.0):+.2g} % against a constant batch of the same sum, "
+        f"with {noise[0] / noise[1]:.3g} times its noise: the influence of an average is not plain "
+        "SGD's, allocate by influence(..., rule=rule)",
         "allocation",
         worst if sizes.shape[0] > 1 else None,
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from batchlaw._base import checks
 from batchlaw._base.checks import Batches, FloatArray
-from batchlaw._base.errors import InputError
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.words import CHOICE, COUNT, FLAG, Word
 from batchlaw.batches.effective import effective_batch, effective_fluctuation
 from batchlaw.risk.multi_pass import METHODS, gradient_descent_risk, multi_pass_risk
@@ -139,7 +139,9 @@ class MultiPass(Procedure):
 
     def simulated(self, setup: Setup, draws: Draws) -> Risk:
         if self.method != METHODS[0]:
-            raise InputError("method", "exists without Monte Carlo only")
+            hint = "" if setup.rule.plain else f"{arg(setup.rule.changed[0])} makes it simulated"
+            needed = f"must be {METHODS[0]} where the risk is simulated"
+            raise InputError("method", needed, self.method, hint)
         return simulate_multi_pass(
             setup.problem,
             setup.rates,

@@ -54,8 +54,8 @@ def readout(average: ArrayLike | str | None, steps: int) -> FloatArray | None:
 
 # Name -> its weights, and what its parameter must be.
 _NAMED: dict[str, tuple[Callable[..., FloatArray], str]] = {
-    "tail": (tail_average, "SHARE of tail:SHARE must be above 0 and at most 1"),
-    "ema": (ema, "DECAY of ema:DECAY must be at least 0 and below 1"),
+    "tail": (tail_average, "a SHARE above 0 and at most 1 in tail:SHARE"),
+    "ema": (ema, "a DECAY of at least 0 and below 1 in ema:DECAY"),
 }
 
 
@@ -69,7 +69,7 @@ def _by_name(text: str, steps: int) -> FloatArray | None:
     try:
         return weights(steps, value)
     except InputError:
-        raise InputError("average", f"must be {FORMS}, and {bounds}", repr(text)) from None
+        raise InputError("average", f"must have {bounds}", repr(text)) from None
 
 
 def running_readout(weights: FloatArray | None, steps: int) -> FloatArray:

@@ -14,6 +14,10 @@ from batchlaw.design.vocabulary import BATCHES, PROBLEMS, SECTIONS
 from batchlaw.schedule.registry import RATE_SCHEDULES
 
 
+# The whole risk, and what lies above the best predictor.
+WHOLE = ("total", "excess")
+
+
 def prepare(cell: Mapping[str, Any]) -> Case:
     """The case of a cell, not yet solved; ``InputError`` where its words do not fit together."""
     words = _words(cell)
@@ -27,7 +31,7 @@ def prepare(cell: Mapping[str, Any]) -> Case:
 def solve(cell: Mapping[str, Any]) -> dict[str, float]:
     """The risk of a cell and its parts, with standard errors if it is simulated."""
     case, words = prepare(cell), _words(cell)
-    parts = ("total", "irreducible", "approximation", *case.procedure.parts)
+    parts = (*WHOLE, "irreducible", "approximation", *case.procedure.parts)
     numbers = {name: _number(value) for name, value in case.summaries().items()}
     if not is_simulated(words, case.procedure, case.rule):
         risk = case.risk()
@@ -39,7 +43,7 @@ def solve(cell: Mapping[str, Any]) -> dict[str, float]:
         if getattr(risk, part) is None:
             continue
         numbers[part] = _number(getattr(risk, part))
-        if part == "total" or part in risk.leave_one_out:
+        if part in WHOLE or part in risk.leave_one_out:
             numbers[f"{part}_se"] = _number(risk.standard_error(part))
     return numbers
 

@@ -35,6 +35,7 @@ UNITS = {
     **dict.fromkeys(
         (
             "total",
+            "excess",
             "irreducible",
             "approximation",
             "bias",

@@ -54,7 +54,8 @@ COMMANDS = {
     ),
     "worth": (
         "worth:worth",
-        "Map where a batch schedule changes the risk at all: the optimum against a constant batch.",
+        "Map where a batch schedule lowers the excess risk: the best real batches against a "
+        "constant one.",
     ),
     "sweep": (
         "sweep:app",

@@ -29,9 +29,7 @@ from batchlaw.theory.outlier_datasets import OutlierDatasets
 
 DEFAULT_PROBLEM = "sketch"
 # The laws hold for the paper's WSD schedule only.
-_RATES = tuple(
-    w for w in rate_words(("wsd",)) if w.name in ("steps", "gamma", "warmup", "stable")
-)
+_RATES = tuple(w for w in rate_words(("wsd",)) if w.name in ("steps", "gamma", "warmup", "stable"))
 
 if TYPE_CHECKING:
     LawRates: TypeAlias = Options

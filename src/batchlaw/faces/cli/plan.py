@@ -49,6 +49,7 @@ OTHERS = {
     "constant_batch": "constant batch of the same sum",
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
 }
+UNKNOWN = "what it is worth in the loss is not known: the share of batch noise in the loss decides."
 # Shares of noise in the excess, for plans that do not know it.
 SHARES = (0.01, 0.1, 0.5)
 
@@ -287,9 +288,8 @@ def _worth(planned: Plan) -> list[str]:
         return [*known, *lines]
     shares = ", ".join(f"{100 * share:g} %" for share in SHARES)
     changes = ", ".join(_percent(planned.excess_change(share)) for share in SHARES)
-    decides = "what it is worth in the loss is not known: the share of batch noise in it decides."
     return [
-        *(known or [decides]),
+        *(known or [UNKNOWN]),
         f"if batch noise is {shares} of the excess (the loss above the lowest that the model can "
         f"reach),\nthe excess changes by {changes}",
         *lines,

@@ -94,7 +94,7 @@ def risk(
     if json_:
         print(json.dumps(_document(result, rows, changes, setting), indent=2))
     else:
-        print(_report(result, rows, changes, case.gamma))
+        print(_report(case, result, rows, changes))
     if trajectory is not None:
         written = f"trajectory.csv and trajectory.png in {trajectory}"
         # stdout holds the JSON and nothing else.
@@ -199,8 +199,9 @@ def _entry(values: float | FloatArray, row: int) -> float:
 
 
 def _report(
-    result: Risk, rows: list[dict[str, Any]], changes: list[dict[str, Any]], gamma: FloatArray
+    case: Case, result: Risk, rows: list[dict[str, Any]], changes: list[dict[str, Any]]
 ) -> str:
+    gamma, named = case.gamma, bool(case.procedure.summary)
     lines = [
         f"{result.procedure}, {gamma.size} steps, peak rate {gamma.max():.6g}; {result.method}",
         "",
@@ -208,6 +209,8 @@ def _report(
     ]
     if changes:
         lines += ["", _table(f"against {CONSTANT}, %", changes, "{:+#.3g}".format)]
+    elif named and CONSTANT not in [row["schedule"] for row in rows]:
+        lines.append(f"\nno comparison: {CONSTANT} is not among the batches")
     if np.any(result.uncertainty):
         error = float(np.max(result.uncertainty))
         shown = "unknown" if np.isinf(error) else f"{error:.1e}"

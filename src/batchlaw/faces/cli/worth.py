@@ -10,15 +10,17 @@ import numpy as np
 from cyclopts import Parameter
 
 from batchlaw._base import checks
-from batchlaw._base.errors import InputError
+from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.design.run_length import MIN_STEPS
-from batchlaw.design.schedule_worth import WorthMap, worth_map
+from batchlaw.design.schedule_worth import NODES, WorthMap, worth_map
 from batchlaw.faces.cli.inputs import Whole, choice_of
 from batchlaw.faces.cli.progress import progress_bars
 from batchlaw.faces.cli.table import text_table, without_infinities
+from batchlaw.model.problem import Problem
 from batchlaw.schedule.registry import RATE_SCHEDULES
+from batchlaw.schedule.update_rule import check_stable
 
 # Falls of the excess that the table asks for.
 GAINS = (0.01, 0.1)
@@ -51,8 +53,9 @@ def worth(
     """Map where a batch schedule is worth it: where the optimum changes the excess of one pass.
 
     For every spectrum, noise level and number of steps times rate it prints the largest mean batch
-    at which the best schedule of the same samples lowers the excess by 1 % and by 10 %. The excess
-    is the risk above that of the best predictor of the sketched model. Risks are exact.
+    at which the best schedule of the same samples, of real batches, lowers the excess by 1 % and by
+    10 %. The excess is the risk above that of the best predictor of the sketched model. Risks are
+    exact.
 
     Parameters
     ----------
@@ -78,9 +81,9 @@ def worth(
         Directory for worth.csv and worth.png.
     """
     gamma = checks.real("gamma", gamma, above=0.0)
+    pairs = [_exponents(text, gamma, m) for text in exponents.split(",")]
     lengths = _lengths(horizon, gamma, checks.count("points", points, minimum=2))
     sizes = _sizes(batch)
-    pairs = [_pair("exponents", text) for text in exponents.split(",")]
     levels = [checks.real("sigma", text, at_least=0.0) for text in sigma.split(",")]
     output = None if output_dir is None else OutputDirectory(output_dir)
     with progress_bars() as stage:
@@ -99,7 +102,12 @@ def worth(
         _write(output, found)
     setting = {"rates": rates, "gamma": gamma, "m": m}
     if json_:
-        document = {"settings": found.rows(), "setting": setting, "batchlaw": __version__}
+        document = {
+            "settings": found.rows(),
+            "notes": _notes(found),
+            "setting": setting,
+            "batchlaw": __version__,
+        }
         print(json.dumps(without_infinities(document), indent=2))
         return 0
     print(_report(found, setting))
@@ -113,6 +121,20 @@ def _pair(name: str, text: str) -> tuple[float, float]:
     if not colon:
         raise InputError(name, "must be two numbers with a colon between them", repr(text))
     return checks.real(name, first), checks.real(name, second)
+
+
+def _exponents(text: str, gamma: float, m: float) -> tuple[float, float]:
+    """A pair A:B for which there is a problem that the rate is stable for."""
+    a, b = _pair("exponents", text)
+    try:
+        problem = Problem.power_law_nodes(a, b, m, kind="sketch", nodes=NODES)
+    except InputError as error:
+        if error.field not in ("a", "b"):
+            raise
+        subject = f"{error.field.upper()} of A:B in {arg('exponents')}"
+        raise InputError("exponents", error.needed, error.got, error.hint, subject) from None
+    check_stable([gamma], float(problem.eigenvalues[0]))
+    return a, b
 
 
 def _range(name: str, text: str) -> tuple[float, float]:
@@ -166,8 +188,20 @@ def _report(found: WorthMap, setting: dict[str, Any]) -> str:
             "by steps times rate; -: at no batch",
             "",
             text_table(header, rows),
+            *(f"\nnote: {note}" for note in _notes(found)),
         ]
     )
+
+
+def _notes(found: WorthMap) -> list[str]:
+    """A sentence about exponents that the paper's laws do not cover."""
+    outside = [f"{a:g}:{b:g}" for a, b in found.exponents if b >= a + 1.0]
+    if not outside:
+        return []
+    return [
+        f"outside the paper's theory, which needs B < A + 1: {', '.join(outside)}; the risks are "
+        "exact there too"
+    ]
 
 
 def _both(sizes: list[int]) -> str:
