@@ -159,6 +159,8 @@ CALLS = {
         ("bl.plan(rates, 80, influence=kappa[:5])", "influence"),
         ("bl.plan(rates, 80, influence=kappa, rule=bl.sgd(0.5))", "rule"),
         ("bl.plan(rates, 80, noise='model')", "noise"),
+        ("bl.plan(rates, 80, rule=bl.sgd(average=[0.0] * 10))", "average"),
+        ("bl.plan(rates, 80, spectrum=small, rule=bl.sgd(average=[0.0] * 10))", "average"),
         ("bl.Plan(rates, ((9, 8),), 80)", "stages"),
         ("bl.Plan(rates, ((10, 8),), 80, unit='words')", "unit"),
         ("bl.Plan.from_json('not JSON')", "plan"),

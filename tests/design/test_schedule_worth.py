@@ -134,7 +134,8 @@ def test_the_figure_has_a_contour_where_the_map_crosses_its_level(small_map, tmp
 
 
 def test_the_command_names_exponents_outside_the_theory(capsys):
-    words = "worth --sigma 1 --horizon 3:6 --points 2 --batch 1:2 --m 1e4".split()
+    options = "--sigma 1 --horizon 3:6 --points 2 --batch 1:2 --m 1e4"
+    words = ["worth", *options.split()]
     assert main([*words, "--exponents", "2:2.9,2:3"]) == 0
     note = "note: outside the paper's theory, which needs B < A + 1: 2:3; "
     assert note in capsys.readouterr().out

@@ -12,7 +12,6 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.uncertain import with_error
 from batchlaw.risk.result import Risk
 
-
 # Digits of a quantile and of the ends of its interval.
 DIGITS = 4
 

@@ -223,6 +223,9 @@ def _given(
 
 
 def _from_spectrum(spectrum: Spectrum, gamma: FloatArray, rule: UpdateRule) -> _Source:
+    weights = rule.readout(gamma.size)
+    if weights is not None and not weights.any():
+        raise InputError("average", "must have weight on some iterate after the start")
     if isinstance(spectrum, PowerLaw):
         return _from_power_law(spectrum, gamma, rule)
     candidates = np.atleast_2d(influence_of(spectrum, gamma, rule=rule))

@@ -13,7 +13,6 @@ from batchlaw.design.case import Case
 from batchlaw.design.vocabulary import BATCHES, PROBLEMS, SECTIONS
 from batchlaw.schedule.registry import RATE_SCHEDULES
 
-
 # The whole risk, and what lies above the best predictor.
 WHOLE = ("total", "excess")
 
