@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from batchlaw.evidence.claims.check_settings import FULL, QUICK
-from batchlaw.evidence.claims.claim import CONFIRMED
+from batchlaw.evidence.claims.claim import OPEN
 from batchlaw.evidence.claims.sketch_probability import (
     DIM,
     ROWS,
@@ -56,11 +56,11 @@ def test_the_constants_are_those_of_the_whole_matrix():
         assert found["smallest"][m][k] == pytest.approx(scaled.min(), rel=1e-10)
 
 
-def test_the_quick_rows_are_confirmed_and_reject_their_planted_laws():
+def test_the_quick_rows_settle_nothing_and_contradict_nothing():
+    """From M = 12 on, few sketches are bad: exp(-c sqrt M) is not rejected."""
     (task,) = tasks(QUICK)
     checks = task.run()
     assert [check.claim for check in checks] == list(SIDES.values())
     for check in checks:
-        assert check.judge().verdict == CONFIRMED
-        assert all(check.rejected().values()), check.rejected()
+        assert check.judge().verdict == OPEN
     assert {claim for task in tasks(FULL) for claim in task.claims} == set(SIDES.values())

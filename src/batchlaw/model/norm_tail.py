@@ -55,10 +55,11 @@ def log_largest_norm_tail(problem: Problem, samples: float, norms: ArrayLike) ->
 def saddle_norm_tail(problem: Problem, count: int) -> tuple[FloatArray, FloatArray]:
     """Norms above the mean, and log P(||z||^2 > r) by the saddle point's first term alone.
 
-    exp(K(l) - l r)/(l sqrt(2 pi K''(l))): at most twice the tail, for the cost of a few sums.
-    The norms follow from a grid of l.
+    exp(K(l) - l r)/(l sqrt(2 pi K''(l))): one to three times the tail where multiplicities are
+    whole, for the cost of a few sums. The norms follow from a grid of l.
     """
-    mu, n = problem.eigenvalues, problem.multiplicity
+    present = problem.multiplicity > 0.0
+    mu, n = problem.eigenvalues[present], problem.multiplicity[present]
     point = (1.0 - np.geomspace(1e-3, 1.0, count + 1)[-2::-1]) / (2.0 * mu[0])
     left = 1.0 - 2.0 * np.multiply.outer(point, mu)
     r = (mu / left) @ n

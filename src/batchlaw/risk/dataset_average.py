@@ -9,7 +9,7 @@ enough (``drawn_spectra``), and the error is statistical.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -20,25 +20,32 @@ from batchlaw.risk.contour_solution import contour_parts, gradient_descent_parts
 from batchlaw.risk.drawn_spectra import average_over_spectra, draws_allowed
 from batchlaw.risk.eigenvalue_spread import resummed_bias
 from batchlaw.risk.over_datasets import averaged_risk
-from batchlaw.risk.result import Note, Risk
+from batchlaw.risk.result import SCHEDULE, Note, Risk
 from batchlaw.risk.sample_spectrum import (
     ComplexArray,
     Resolvent,
     contour_resolvent,
     sample_spectrum,
 )
-from batchlaw.risk.single_samples import outlier_error, rotation_error
+from batchlaw.risk.single_samples import outlier_error, rotation_error, unstable_share
 
 # Relative error of GD's excess above which spectra are drawn.
 MAX_ERROR = 0.03
 # Relative error above which the series in 1/N says nothing: the error is unknown.
 UNKNOWN = 0.5
+# The same for drawn spectra: with errors that large, draws miss datasets that matter.
+UNKNOWN_DRAWN = 0.1
+# GD's unstable datasets are part of an average if they are more frequent than this.
+UNSTABLE = 1e-4
+# Rounding error of the contour's sums, in units of the signal and the label noise.
+ROUNDING = 1e-13
 # The stated error over the size of the next order.
 SAFETY = 2.0
 # Standard errors of a drawn average that are stated.
 STANDARD_ERRORS = 2.5
 # Relative error of a part above which the result has a note about it.
 POOR_PART = 0.1
+WHY_UNKNOWN = "rare datasets decide the average, and nothing here bounds them"
 PARTS = ("bias", "variance", "fluctuation")
 
 
@@ -66,9 +73,21 @@ class DatasetAverage:
     @property
     def relative_error(self) -> FloatArray:
         """Error of the excess over the excess, (S, K); infinite where it is unknown."""
-        excess = np.maximum(self.parts.sum(axis=-1), np.finfo(float).tiny)
-        share = self.excess_error / excess
-        return np.asarray(np.where(share > UNKNOWN, np.inf, share))
+        excess = self.parts.sum(axis=-1)
+        share = np.full_like(excess, np.inf)
+        # An excess of zero, without signal and noise, is exact.
+        share[(excess == 0.0) & (self.excess_error == 0.0)] = 0.0
+        with np.errstate(over="ignore", invalid="ignore"):  # an overflow is refused
+            np.divide(self.excess_error, excess, out=share, where=excess > 0.0)
+        known = share <= (UNKNOWN_DRAWN if self.drawn else UNKNOWN)
+        return np.asarray(np.where(known, share, np.inf))
+
+    @property
+    def descent_error(self) -> float:
+        """The largest relative error of GD's excess along the run."""
+        descent = self.parts[0, :, :2].sum(axis=-1)
+        error = self.part_error[0, :, :2].sum(axis=-1)
+        return float(np.where(error > 0.0, error / np.maximum(descent, 1e-300), 0.0).max())
 
     def risk(self, problem: Problem, procedure: str, samples: int, *, single: bool) -> Risk:
         """The result, for one schedule or for several; the last axis is dropped if 1 long."""
@@ -94,8 +113,9 @@ class DatasetAverage:
         """Sentences about parts that are known much worse than their sum, and unknown errors."""
         end, error = self.parts[:, -1], self.part_error[:, -1]
         if np.isinf(self.relative_error).any():
-            unknown = "the error is unknown: rare datasets decide, and corrections do not shrink"
-            return (Note(unknown, "unknown error"),)
+            rows = np.flatnonzero(np.isinf(self.relative_error).any(axis=1))
+            only = int(rows[0]) if rows.size == 1 < self.parts.shape[0] else None
+            return (Note(f"the error{SCHEDULE} is unknown: {WHY_UNKNOWN}", "unknown error", only),)
         poor = np.divide(error, end, out=np.zeros_like(end), where=end > 0.0).max(axis=0)
         return tuple(
             Note(
@@ -117,14 +137,14 @@ def dataset_average(
 ) -> DatasetAverage:
     """The parts of multi-pass SGD's risk; with rho = 0 those of GD."""
     contour = _by_contour(problem, rates, rho, samples, nodes, trajectory)
-    descent = contour.parts[0, :, :2].sum(axis=-1)
-    doubt = contour.part_error[0, :, :2].sum(axis=-1)
+    if unstable_share(problem, rates, samples) > UNSTABLE:
+        return replace(contour, excess_error=np.full_like(contour.excess_error, np.inf))
     draws = draws_allowed(problem, rates.size)
-    if not draws or not (doubt > MAX_ERROR * descent).any():
+    # Decided by GD, which all schedules share: a schedule's result does not depend on the others.
+    if not draws or contour.descent_error <= MAX_ERROR or not np.isfinite(contour.parts).all():
         return contour
     drawn = _by_draws(problem, rates, rho, samples, draws, trajectory)
-    better = drawn.relative_error.max() <= contour.relative_error.max()
-    return drawn if better and np.isfinite(contour.parts).all() else contour
+    return drawn if drawn.descent_error < contour.descent_error else contour
 
 
 def _by_contour(
@@ -155,12 +175,23 @@ def _by_contour(
         size = np.abs(parts)
         share = np.divide(change, size, out=np.zeros_like(size), where=size > 0.0)
         error = SAFETY * size * (2.0 * share**2 + 2.0 * share / N + 1.0 / N**2)
+    signal = float((problem.multiplicity * problem.eigenvalues) @ problem.target_energy)
+    error += ROUNDING * (signal + s2)
     error += quadrature_error(problem, resolvent, psi, rates, N) * size
+    if nodes is not None:
+        finer = contour_resolvent(problem, N, reach)
+        spectrum, at = sample_spectrum(problem, N, finer), products(finer.points, rates)
+        error += np.abs(
+            contour_parts(spectrum, s2, rates, rho, N, at, trajectory=trajectory) - parts
+        )
     bias = parts[0, -1, 0]
     if bias > 0.0:
         resummed = resummed_bias(problem, N, resolvent, psi, reach)
-        error[:, :, 0] += size[:, :, 0] * abs(resummed - bias) / min(bias, abs(resummed))
+        smaller = max(min(bias, abs(resummed)), np.finfo(float).tiny)
+        error[:, :, 0] += size[:, :, 0] * min(abs(resummed - bias) / smaller, 1e9)
     error[:, :, 2] += _rotation(problem, rates, rho, N, parts)
+    # Negative by no more than its error, a part is zero.
+    parts = np.where((parts < 0.0) & (parts >= -error), 0.0, parts)
     return DatasetAverage(parts, error, error.sum(axis=-1))
 
 
@@ -179,7 +210,7 @@ def _rotation(
     problem: Problem, rates: FloatArray, rho: FloatArray, N: int, parts: FloatArray
 ) -> FloatArray:
     """Error of the fluctuation from rotating the samples anew at every step, (S, K)."""
-    rotation = rotation_error(problem, rates, rho, N, float(parts[0, -1, 0])) + 1.0 / N**2
+    rotation = rotation_error(problem, rates, rho, N) + 1.0 / N**2
     share = SAFETY * rotation + outlier_error(problem, rates, rho, N)
     size = np.abs(parts[:, :, 2])
     with np.errstate(invalid="ignore"):  # an overflow, which is refused
@@ -196,4 +227,4 @@ def quadrature_error(
         sum(gradient_descent_parts(sample_spectrum(problem, N, r), problem.noise_variance, p))
         for r, p in ((resolvent, psi), (finer, products(finer.points, rates)))
     )
-    return abs(coarse - fine) / fine if fine else 0.0
+    return abs(coarse - fine) / abs(fine) if fine else 0.0

@@ -12,7 +12,10 @@ exp(-2 G nu_j). The density of component j relative to Sigma's is
 
     r_j = (1 + x_j)^(N/2) exp(-(N/2) x_j (Sigma_hat)_jj/mu_j),
 
-and a draw weighs 1/sum_j p_j r_j, at most 1/p_0.
+and a draw weighs 1/sum_j p_j r_j, at most 1/p_0; their mean, 1, serves as a control. Tilts along
+axes find the rare datasets where eigenvalues are apart; where several are nearly equal the small
+eigenvalue may point anywhere between, and the average is low by more than its standard errors
+once these are large: see ``dataset_average.UNKNOWN_DRAWN``.
 """
 
 from __future__ import annotations
@@ -51,9 +54,12 @@ class DrawnParts:
 
 
 def draws_allowed(problem: Problem, steps: int) -> int:
-    """Number of spectra that ``WORK`` pays for, for one schedule; 0 where they are too few."""
+    """Number of spectra that ``WORK`` pays for, for one schedule; 0 where they are too few.
+
+    Also 0 where multiplicities are not whole: nodes that stand for an average are no directions.
+    """
     M = float(problem.multiplicity.sum())
-    if M > MAX_DIRECTIONS:
+    if M > MAX_DIRECTIONS or (problem.multiplicity % 1.0).any():
         return 0
     draws = int(WORK / (EIGEN_COST * M**3 + 2.0 * steps * M * (M + 4.0)))
     return min(draws, MOST) if draws >= FEWEST else 0
@@ -71,9 +77,12 @@ def average_over_spectra(
     """Bias, variance and fluctuation averaged over ``draws`` sample covariances of N rows."""
     problem = problem.expanded()
     mu, energy = problem.eigenvalues, problem.target_energy
-    shape = (rho.shape[0], rates.size + 1 if trajectory else 1, 3)
-    total, squares, squared_excess = np.zeros(shape), np.zeros(shape), np.zeros(shape[:2])
-    parts = np.empty(shape)
+    shape = (rho.shape[0], rates.size + 1 if trajectory else 1, 4)
+    # Sums of w, w^2, w v, w^2 v and w^2 v^2 over draws; the last column of v is the excess.
+    weights, square_weights = 0.0, 0.0
+    first, cross, second = np.zeros(shape), np.zeros(shape), np.zeros(shape)
+    values = np.empty(shape)
+    parts = np.empty((*shape[:2], 3))
     for weight, covariance in _spectra(problem, float(rates.sum()), samples, draws):
         nu, W = np.linalg.eigh(covariance)
         sigma, target = ((W.T * diagonal) @ W for diagonal in (mu, energy))
@@ -88,14 +97,22 @@ def average_over_spectra(
             parts,
         )
         parts[~rho.any(axis=1), :, 2] = 0.0  # full batches: all that is left is rounding
-        parts *= weight
-        total += parts
-        squares += parts**2
-        squared_excess += parts.sum(axis=-1) ** 2
-    mean = total / draws
-    spread = squares / draws - mean**2
-    excess_spread = squared_excess / draws - mean.sum(axis=-1) ** 2
-    return DrawnParts(mean, *(np.sqrt(np.maximum(v, 0.0) / draws) for v in (spread, excess_spread)))
+        values[:, :, :3], values[:, :, 3] = parts, parts.sum(axis=-1)
+        weights += weight
+        square_weights += weight**2
+        first += weight * values
+        cross += weight**2 * values
+        second += weight**2 * values**2
+    # The mean weight is known to be 1: a control, with its best coefficient.
+    scatter = square_weights / draws - (weights / draws) ** 2
+    shared = cross / draws - first * weights / draws**2
+    slope = shared / scatter if scatter > 0.0 else np.zeros_like(shared)
+    mean = first / draws - slope * (weights / draws - 1.0)
+    spread = second / draws - (first / draws) ** 2 - slope * shared
+    error = np.sqrt(np.maximum(spread, 0.0) / draws)
+    # Squares that underflow have no error that could be computed.
+    error[(mean > 0.0) & (second == 0.0)] = np.inf
+    return DrawnParts(mean[:, :, :3], error[:, :, :3], error[:, :, 3])
 
 
 def _spectra(
@@ -116,8 +133,7 @@ def _spectra(
         factor = np.sqrt(scale)[:, None] * _root(rng, mu.size, N)
         covariance = factor @ factor.T / N
         logs = log_norms - 0.5 * N * x * np.diagonal(covariance) / mu
-        # A component far from this draw has a density of zero here, never an overflow: at most 0
-        # in the exponent beyond its own normalisation.
+        # Beyond exp(700) the weight is zero either way.
         density = shares[0] + shares[1:] @ np.exp(np.minimum(logs, 700.0))
         yield float(1.0 / density), covariance
 

@@ -57,7 +57,8 @@ def expected_risk_mean_field(
 
     Bias is GD's without label noise, variance its response to label noise, fluctuation
     what the batches add: the terms of ``simulate_multi_pass``. A schedule of L steps costs
-    a few thousand L operations, independent of N and M. ``uncertainty`` is computed
+    a few thousand L operations, independent of N and M; up to a second more where sample spectra
+    are drawn (``drawn_spectra``). ``uncertainty`` is computed
     (``dataset_average``), infinite where it is unknown; docs/mean_field.md has it next to
     the true errors.
 
@@ -83,7 +84,7 @@ def expected_risk_mean_field(
     average = dataset_average(problem, gamma, rho, N, _check_nodes(nodes), trajectory=trajectory)
     fluctuation = average.parts[:, :, 2]
     # A negative fluctuation is the rounding error of a growth that has decayed again.
-    lost = fluctuation < -1e-6 * average.parts[:, :, :2].sum(axis=-1)
+    lost = fluctuation < -1e-6 * average.parts[:, :, :2].sum(axis=-1) - average.part_error[:, :, 2]
     check_overflow(np.where(lost, np.inf, fluctuation), gamma, sizes)
     single = checks.is_single(batches)
     risk = average.risk(problem, reuse_name(replacement), N, single=single)
@@ -104,7 +105,7 @@ def _with_node_error(
 ) -> Risk:
     """The result with the error of its nodes in ``uncertainty``."""
     change = problem.node_error(parts_of, _stacked(risk))
-    return replace(risk, uncertainty=np.maximum(risk.uncertainty, change))
+    return replace(risk, uncertainty=risk.uncertainty + change)
 
 
 def _stacked(risk: Risk) -> FloatArray:

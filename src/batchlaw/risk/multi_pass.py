@@ -70,7 +70,7 @@ def multi_pass_risk(
     refuses where its error would be large. ``docs/mean_field.md`` shows how far to trust them.
 
     The expectation over datasets is the average within the max-norm event of theorem 2,
-    {gamma max_i ||z_i||^2 <= c}: datasets outside, of probability 1e-20 or far less, are left out.
+    {gamma max_i ||z_i||^2 <= c}: datasets outside, rarer than one in ten thousand, are left out.
     They may decide the plain expectation, which is then no number that anybody could measure
     (``multi_pass_law`` computes c and what they add).
 

@@ -179,7 +179,7 @@ def _resolvent(
     """tau (K,), Q (K, M) and dQ/dz (K, M) at points of the upper half plane.
 
     With m = -tau/z the equation is z = -1/m + (1/N) sum_j n_j mu_j/(1 + mu_j m). It has one
-    root there: m <- 1/(sum - z) approaches it, and Newton's steps finish.
+    root there: averaged steps to 1/(sum - z) approach it, and Newton's steps finish.
     """
     m = -1.0 / z
     for iteration in range(1000):
@@ -187,10 +187,12 @@ def _resolvent(
         value, slope = share @ n / N, -(share**2 @ n) / N
         step = (-1.0 / m + value - z) / (1.0 / m**2 + slope)
         newton = m - step
-        good = (newton.imag > 0.0) & (iteration > 20)
-        m = np.where(good, newton, 1.0 / (value - z))
+        # At its end the step is below rounding, and so may be the sign of the imaginary part.
+        small = np.abs(step) <= 1e-10 * np.abs(m)
+        good = ((newton.imag > 0.0) | small) & (iteration > 20)
+        m = np.where(good, newton, 0.5 * (m + 1.0 / (value - z)))
         # Newton's method doubles the digits: the next step would be below rounding.
-        if good.all() and (np.abs(step) <= 1e-10 * np.abs(m)).all():
+        if good.all() and small.all():
             break
     else:
         raise ArithmeticError(f"mean resolvent of {N} samples did not converge")
