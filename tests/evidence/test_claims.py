@@ -95,6 +95,14 @@ def test_the_fewest_samples_are_the_least_that_keep_the_hypothesis(mass):
     assert mass * math.log(N) <= N / 3 < mass * math.log(N - 1) + 1 / 3
 
 
+# Claims that no case settles at the quick size: too few bad sketches, too narrow sketches.
+OPEN_AT_QUICK_SIZE = {
+    "probability/largest-constant",
+    "probability/smallest-constant",
+    "outside/thinned-sketch-ratio",
+}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("family", list(FAMILIES))
 def test_no_claim_is_contradicted_and_every_row_inside_has_wrong_laws(family, tmp_path):
@@ -109,9 +117,13 @@ def test_no_claim_is_contradicted_and_every_row_inside_has_wrong_laws(family, tm
             assert row.check.wrong, context
         if row.judgement.verdict == CONFIRMED:
             assert all(row.rejected.values()), context
-    for claim, cases in by_claim(rows).items():
-        # At least one case of every claim lies inside its hypotheses and settles at this size.
-        assert CONFIRMED in {row.judgement.verdict for row in cases}, claim
+    # At least one case of every other claim lies inside its hypotheses and settles at this size.
+    open_claims = {
+        claim.id
+        for claim, cases in by_claim(rows).items()
+        if CONFIRMED not in {row.judgement.verdict for row in cases}
+    }
+    assert open_claims == {id_ for id_ in OPEN_AT_QUICK_SIZE if id_.startswith(f"{family}/")}
     assert ids(by_claim(rows)) == set(choose_claims(QUICK, [family]))
     assert len({(row.claim, row.check.case) for row in rows}) == len(rows)
 

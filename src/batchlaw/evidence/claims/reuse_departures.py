@@ -313,7 +313,7 @@ def _factors(runs: ReuseRuns) -> list[Check[Any]]:
     for part, limit in _limits(runs).items():
         factor, expected = getattr(runs, f"{part}_factor"), limit - 1.0
         scale = float((factor - 1.0) @ expected / (expected @ expected))
-        error = runs.error / float(np.abs(expected).max())
+        error = runs.descent_error / float(np.abs(expected).max())
         off = float(np.abs(factor / limit - 1.0).max())
         detail = f"factor {factor[-1]:.3f} at df/N = {runs.share[-1]:.2f}; limit within {off:.1%}"
         checks.append(
@@ -348,13 +348,14 @@ def _exponent(runs: ReuseRuns, part: str, limit: FloatArray, tolerance: float) -
     )
     law = {"bias": (1.0 - runs.b) / runs.a, "variance": 1.0 / runs.a}.get(part, one_pass)
     share = runs.share[-EXPONENT_RUNS]
+    error = runs.error if part == "fluctuation" else runs.descent_error
     return Check(
         EXPONENT[part],
         _case(runs),
         Estimate(
             measured,
             "exponent in epochs",
-            bias=2.0 * runs.error / width,
+            bias=2.0 * error / width,
             detail=f"df/N {share:.2f} to {runs.share[-1]:.2f}; one pass {one_pass:.3f}",
         ),
         Value(expected, tolerance),

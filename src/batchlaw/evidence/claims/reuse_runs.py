@@ -38,8 +38,9 @@ class ReuseRuns:
         The terms of multi-pass SGD; the variance per unit of s2.
     bias_factor, variance_factor, fluctuation_factor
         The same over those of one pass with the same updates.
-    error
-        The largest relative error that the mean field states for the excess of a run.
+    error, descent_error
+        The largest relative error that the mean field states for the excess of a run, and for
+        that of gradient descent.
     """
 
     a: float
@@ -55,6 +56,7 @@ class ReuseRuns:
     variance_factor: FloatArray
     fluctuation_factor: FloatArray
     error: float
+    descent_error: float
 
 
 def reuse_runs(
@@ -67,6 +69,7 @@ def reuse_runs(
     runs = [wsd(int(L), gamma) for L in steps]
     N, rho = samples, fluctuation_factor(samples)
     risks = [multi_pass_risk(problem, r, np.full(r.size, float(BATCH)), samples=N) for r in runs]
+    descents = [gradient_descent_risk(problem, r, samples=N) for r in runs]
     fresh = [one_pass_risk(problem, r, np.full(r.size, 1.0 / rho)) for r in runs]
     variance = parts(risks, "variance") / problem.noise_variance
     return ReuseRuns(
@@ -83,6 +86,7 @@ def reuse_runs(
         variance / np.array([fresh_variance(problem, r, N) for r in runs]),
         parts(risks, "fluctuation") / parts(fresh, "variance"),
         float(np.max(parts(risks, "uncertainty"))),
+        float(np.max(parts(descents, "uncertainty"))),
     )
 
 
