@@ -30,7 +30,7 @@ from mean_field_limits import controls, given_datasets
 
 STORE = Path(__file__).with_suffix(".csv")
 SEED = 15
-# Settings drawn at random in each of two rounds: the second was drawn after the last change.
+# Settings drawn at random in each of two rounds; docs/mean_field.md says what changed in between.
 RANDOM, ROUNDS = 36, 2
 # Multiplications per setting, and the most datasets.
 WORK, MOST = 2e10, 40_000
