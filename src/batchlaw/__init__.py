@@ -24,6 +24,7 @@ from batchlaw.risk.simulate import (
     simulate_multi_pass,
     simulate_one_pass,
 )
+from batchlaw.schedule.adam import adam
 from batchlaw.schedule.averages import ema, tail_average
 from batchlaw.schedule.rates import constant, cosine, linear, polynomial, step, wsd
 from batchlaw.schedule.update_rule import UpdateRule, sgd
@@ -65,6 +66,7 @@ __all__ = [
     "Unstable",
     "UpdateRule",
     "__version__",
+    "adam",
     "allocate",
     "constant",
     "cosine",

@@ -7,7 +7,7 @@ import pytest
 
 import batchlaw as bl
 import reference
-from batchlaw.model.drawn_sketch import BLOCK, paper_draws
+from batchlaw.model.drawn_sketch import BLOCK, numpy_draws, paper_draws
 from refused import refused
 
 
@@ -199,3 +199,19 @@ def test_any_split_into_head_and_rest_gives_the_same_problem(dim, monkeypatch):
     np.testing.assert_allclose(split.eigenvalues, whole.eigenvalues, rtol=1e-12)
     np.testing.assert_allclose(split.target_energy, whole.target_energy, rtol=1e-10)
     assert split.approximation == pytest.approx(whole.approximation, rel=1e-10)
+
+
+def test_a_drawn_problem_has_the_sketch_s_own_coordinates():
+    dim, sketch, a, b = 30, 4, 2.0, 1.5
+    problem = bl.Problem.power_law(a, b, sketch, dim=dim, seed=3)
+    (_, target, columns), *_ = numpy_draws(3, dim, sketch, a, b)
+    H = np.diag(np.arange(1.0, dim + 1.0) ** -a)
+    sigma = columns.T @ H @ columns
+    np.testing.assert_allclose(problem.covariance, sigma, rtol=1e-12, atol=1e-15)
+    optimum = np.linalg.solve(sigma, columns.T @ H @ target)
+    np.testing.assert_allclose(problem.target, optimum, rtol=1e-9)
+
+
+def test_a_mean_over_targets_has_no_coordinates_of_its_own():
+    with refused("problem"):
+        _ = bl.Problem.paper(dim=100, sketch=4).prior_mean().target

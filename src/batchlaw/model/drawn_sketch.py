@@ -25,12 +25,17 @@ Draws = Iterator[tuple[int, FloatArray, FloatArray]]
 
 
 class SketchedModel(NamedTuple):
-    """Eigenvalues, energies and Approx of a draw, and (energies, Approx) averaged over w*."""
+    """Eigenvalues, energies and Approx of a draw, and (energies, Approx) averaged over w*.
+
+    Rows of ``axes`` are the eigenvectors in the sketch's own coordinates, oriented so that u* has
+    no negative coordinate.
+    """
 
     eigenvalues: FloatArray
     target_energy: FloatArray
     approximation: float
     prior: tuple[FloatArray, float]
+    axes: FloatArray
 
 
 def reduce_draws(draws: Draws, dim: int, sketch: int, a: float, b: float) -> SketchedModel:
@@ -65,13 +70,15 @@ def reduce_draws(draws: Draws, dim: int, sketch: int, a: float, b: float) -> Ske
         triangle = np.asarray(np.linalg.qr(both, mode="r"))
     left, singular, right = np.linalg.svd(triangle[:sketch, :sketch])
     _check_rank(singular, a)
-    energy = (left.T @ triangle[:sketch, sketch] / singular) ** 2
+    optimum = left.T @ triangle[:sketch, sketch] / singular
+    axes = np.where(optimum < 0.0, -1.0, 1.0)[:, None] * right
     # With as many coordinates as directions the sketch loses nothing.
     residual = float(triangle[sketch, sketch]) if triangle.shape[0] > sketch else 0.0
     mu = singular**2
     prior_energy = np.einsum("ji,ik,jk->j", right, prior, right, optimize=True) / mu**2
     prior_approximation = max(prior_signal - float(mu @ prior_energy), 0.0)
-    return SketchedModel(mu, energy, residual**2, (prior_energy, prior_approximation))
+    prior_mean = (prior_energy, prior_approximation)
+    return SketchedModel(mu, optimum**2, residual**2, prior_mean, axes)
 
 
 def _check_rank(singular: FloatArray, a: float) -> None:

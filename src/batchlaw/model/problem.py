@@ -67,6 +67,7 @@ class Problem:
     irreducible: float
     multiplicity: FloatArray
     _prior: tuple[FloatArray, float] | None = None
+    _axes: FloatArray | None = None
     description: str = ""
     _coarse: Problem | None = None
     _leading: Problem | None = None
@@ -95,6 +96,29 @@ class Problem:
     def optimum(self) -> FloatArray:
         """Coordinates of u* in the eigenbasis, with axes oriented so that none is negative."""
         return np.sqrt(self.target_energy)
+
+    @property
+    def axes(self) -> FloatArray:
+        """Eigenvectors of Sigma in the sketch's own coordinates, one per row (drawn problems)."""
+        if self._axes is None:
+            raise InputError(
+                "problem",
+                "must be drawn, with its target, to have a sketch's own coordinates",
+                self.description or "a spectrum or a mean over targets",
+            )
+        return self._axes
+
+    @property
+    def covariance(self) -> FloatArray:
+        """Sigma (M, M) in the sketch's own coordinates, of a drawn problem."""
+        sigma: FloatArray = (self.axes.T * self.eigenvalues) @ self.axes
+        return 0.5 * (sigma + sigma.T)
+
+    @property
+    def target(self) -> FloatArray:
+        """u* (M,) in the sketch's own coordinates, of a drawn problem."""
+        target: FloatArray = self.optimum @ self.axes
+        return target
 
     @property
     def trace(self) -> float:
@@ -287,7 +311,7 @@ class Problem:
             sigma**2,
             nodes.multiplicity,
             (nodes.target_energy, nodes.approximation),
-            description,
+            description=description,
         )
 
     @classmethod
@@ -299,6 +323,7 @@ class Problem:
             sigma**2,
             np.ones_like(sketched.eigenvalues),
             sketched.prior,
+            sketched.axes,
         )
 
     def prior_mean(self) -> Problem:
@@ -306,12 +331,13 @@ class Problem:
 
         Exact for every risk, because risks are linear in (target energy, residual
         variance): energies become (Q^T Sigma_w Q)_jj / mu_j^2, Approx becomes
-        sum_i i^-b - tr(Sigma^-1 Sigma_w).
+        sum_i i^-b - tr(Sigma^-1 Sigma_w). Adam's risk is not linear in them: its solvers refuse
+        the result in the sketch's coordinates, which it no longer has.
         """
         if self._prior is None:
             raise InputError("prior", "needs a problem drawn from a prior, not one from_spectrum")
         energy, approximation = self._prior
-        return replace(self, target_energy=energy, approximation=approximation)
+        return replace(self, target_energy=energy, approximation=approximation, _axes=None)
 
     def expanded(self) -> Problem:
         """The same problem with every direction explicit, as sampling needs it."""
