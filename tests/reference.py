@@ -334,3 +334,37 @@ def dense_momentum_fluctuation(
         C = F @ C @ F.T + rho * into @ noise @ into.T
         mean = probe(mean, lambda y: mean_hessian @ y - correlation)[: 2 * M]
     return np.trace(covariance @ C[2 * M :, 2 * M :])
+
+
+def dense_adam(covariance, optimum, s2, rates, batches, rule, average, generic=False):
+    """Bias and variance of Adam's readout by full matrices over (e, m, s), v at its mean.
+
+    ``rule`` has beta1, beta2, eps and weight_decay; ``average`` the weights on the iterates.
+    """
+    S = covariance
+    M = len(optimum)
+    u = np.asarray(optimum, dtype=float)
+    mean = np.concatenate([-u, np.zeros(M), -(1 - sum(average)) * u])
+    P = np.zeros((3 * M, 3 * M))
+    v = np.zeros(M)
+    identity, zero = np.eye(M), np.zeros((M, M))
+    b1, b2 = rule.beta1, rule.beta2
+    steps = zip(rates, batches, average, strict=True)
+    for t, (rate, batch, weight) in enumerate(steps, start=1):
+        Y = P[:M, :M] + np.outer(mean[:M], mean[:M])
+        noise = (S @ Y @ S + (np.trace(S @ Y) + s2) * S) / batch
+        square = np.diag(S @ Y @ S + noise)
+        v = b2 * v + (1 - b2) * (np.full(M, square.mean()) if generic else square)
+        D = np.diag(rate / (1 - b1**t) / (np.sqrt(v / (1 - b2**t)) + rule.eps))
+        keep = 1 - rate * rule.weight_decay
+        first = np.block([(1 - b1) * S, b1 * identity, zero])
+        error = np.block([keep * identity, zero, zero]) - D @ first
+        F = np.vstack([error, first, weight * error])
+        F[2 * M :, 2 * M :] += identity
+        into = (1 - b1) * np.vstack([-D, identity, -weight * D])
+        shift = np.concatenate([-rate * rule.weight_decay * u, np.zeros(M), np.zeros(M)])
+        shift[2 * M :] = weight * shift[:M]
+        mean = F @ mean + shift
+        P = F @ P @ F.T + into @ noise @ into.T
+    s = mean[2 * M :]
+    return s @ S @ s, np.trace(S @ P[2 * M :, 2 * M :])
