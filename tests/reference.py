@@ -294,6 +294,20 @@ def momentum_run(features, labels, rates, index_sets, betas, step, average):
     return readout
 
 
+def adam_run(features, labels, rates, index_sets, rule, average):
+    """Adam from zero as its paper states it, read out by weights on its iterates."""
+    u = m = v = readout = np.zeros(features.shape[1])
+    for t, (rate, rows) in enumerate(zip(rates, index_sets, strict=True), start=1):
+        G = sum(features[i] * (features[i] @ u - labels[i]) for i in rows) / len(rows)
+        square = np.full_like(G, np.mean(G**2)) if rule.basis == "generic" else G**2
+        m = rule.beta1 * m + (1 - rule.beta1) * G
+        v = rule.beta2 * v + (1 - rule.beta2) * square
+        m_hat, v_hat = m / (1 - rule.beta1**t), v / (1 - rule.beta2**t)
+        u = u - rate * rule.weight_decay * u - rate * m_hat / (np.sqrt(v_hat) + rule.eps)
+        readout = readout + average[t - 1] * u
+    return readout
+
+
 def dense_momentum_fluctuation(
     covariance, features, labels, rates, batches, betas, step, average, replacement=False
 ):

@@ -20,12 +20,14 @@ from batchlaw._base.machine import cores
 from batchlaw.design.case import REPETITIONS, SEED, Case
 from batchlaw.design.quantiles import Quantiles, quantiles_of
 from batchlaw.model.problem import Problem
+from batchlaw.risk.coordinates import coordinates_of
 from batchlaw.risk.procedure import Procedure, Setup
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset, gradient_descent, multi_pass_sgd, one_pass_sgd
 from batchlaw.risk.simulate import ONE_PASS, REUSE
-from batchlaw.schedule.update_rule import check_stable, linear
+from batchlaw.risk.stepping import steps_of
+from batchlaw.schedule.update_rule import SGD, check_stable
 
 BATCHES, DATASETS, SKETCHES = OVER = ("batches", "datasets", "sketches")
 LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
@@ -143,10 +145,12 @@ def _term(
             return np.array([np.inf])
         return np.atleast_1d(np.asarray(getattr(risk, term), dtype=np.float64))
     problem = case.problem.expanded()
-    final = final_iterates(case.procedure, case, dataset, rng)
+    place = coordinates_of(case.rule, problem)
+    dataset = place.dataset(dataset)
+    final = place.leave(final_iterates(case.procedure, case, dataset, rng))
     centre = problem.optimum
     if term == FLUCTUATION:
-        centre = gradient_descent(dataset, case.gamma, rule=case.rule)
+        centre = place.leave(gradient_descent(dataset, case.gamma, rule=case.rule))
     value = (final - centre) ** 2 @ problem.eigenvalues
     if term == "total":
         value += problem.noise_variance
@@ -208,8 +212,9 @@ def _check(
 ) -> None:
     """Refuse what has no meaning, or no effect."""
     procedure = case.procedure
-    rule = linear(case.rule, "quantiles")
-    check_stable(case.gamma, float(case.problem.eigenvalues[0]), rule)
+    steps_of(case.rule, case.gamma)
+    if isinstance(case.rule, SGD):
+        check_stable(case.gamma, float(case.problem.eigenvalues[0]), case.rule)
     if over == BATCHES and not (procedure.reuses and procedure.summary):
         needed = f"must be {DATASETS} or {SKETCHES} with procedure {procedure.name}"
         hint = "it has no random batches of one dataset"
@@ -229,6 +234,8 @@ def _check(
 
 
 def _exact(case: Case, over: str, dataset: Dataset | None) -> Risk | None:
+    if not isinstance(case.rule, SGD):
+        return None
     if over == BATCHES and dataset is not None and isinstance(case.procedure, MultiPass):
         return case.procedure.given(_setup(case), dataset)
     if over == DATASETS and isinstance(case.procedure, OnePass):

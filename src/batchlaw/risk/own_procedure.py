@@ -18,6 +18,7 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.kernels import rules
 from batchlaw._base.kernels.common import aligned_zeros
 from batchlaw.model.problem import Problem
+from batchlaw.risk.coordinates import Coordinates, coordinates_of
 from batchlaw.risk.result import TERMS, Risk, jackknife
 from batchlaw.risk.simulate import (
     ONE_PASS,
@@ -25,7 +26,7 @@ from batchlaw.risk.simulate import (
     Draw,
     Progress,
     around_the_mean,
-    checked_draw,
+    placed_draw,
     repeat,
     simulated,
     stream,
@@ -75,7 +76,7 @@ def simulate_procedure(
         matters to steps like a sign. It changes the iterate ``u`` (M,), which starts at zero, in
         place or returns the new one; what it remembers it keeps in ``state``. A function
         compiled by ``numba.njit`` runs without the interpreter, in threads. Or an update rule,
-        ``bl.sgd(...)``, to compare with.
+        ``bl.sgd(...)`` or ``bl.adam(...)`` (in the coordinates of its basis), to compare with.
     repetitions
         Independent datasets, at least 3.
     seed
@@ -102,7 +103,8 @@ def simulate_procedure(
     problem = problem.expanded()
     gamma = checks.vector("rates", rates)
     M, R = problem.eigenvalues.size, checks.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else checked_draw(draw, M)
+    place = coordinates_of(step, problem) if isinstance(step, UpdateRule) else Coordinates()
+    draw = placed_draw(draw, problem, place)
     steps, title = _steps(step, gamma, memory, average, name)
     if samples is None:
         for option, given in (("replacement", replacement), ("reshuffle", reshuffle)):
@@ -118,11 +120,11 @@ def simulate_procedure(
 
     def run(repetition: int, rng: np.random.Generator) -> None:
         if samples is None:
-            finals[repetition] = stream(steps, sizes, draw, rng, M)
+            finals[repetition] = place.leave(stream(steps, sizes, draw, rng, M))
             return
         state = steps.start(sizes.shape[0], M)
         steps.reuse(draw(N, rng), sizes, rng, way, state)
-        finals[repetition] = steps.result(state)
+        finals[repetition] = place.leave(steps.result(state))
 
     repeat(run, range(R), seed, key, threads, progress)
     if gamma.any() and not finals.any():

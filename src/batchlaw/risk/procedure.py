@@ -18,7 +18,8 @@ from batchlaw._base.words import Word, refuse_unused
 from batchlaw.model.problem import Problem
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset
-from batchlaw.schedule.update_rule import WORD, UpdateRule, linear
+from batchlaw.risk.stepping import check_simulated
+from batchlaw.schedule.update_rule import WORD, UpdateRule
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +89,7 @@ class Procedure(ABC):
 
     def check_rule(self, rule: UpdateRule) -> None:
         """Refuse an update rule that this procedure can neither solve nor simulate."""
-        linear(rule, f"procedure {self.name}")
+        check_simulated(rule)
 
     def solves(self, rule: UpdateRule) -> bool:
         """Whether its risk with this rule can be computed without Monte Carlo."""

@@ -2,7 +2,8 @@
 
 All start from zero, take an update rule, ``rule=bl.sgd(...)``, and return final iterates, or what
 the rule reads out of them: (M,), or (S, M) for S schedules. The batches for a seed do not depend
-on the rule.
+on the rule. Adam works in the coordinates of the features, whatever its ``basis``, and with
+"generic" has one scale for all of them.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.errors import InputError
 from batchlaw._base.kernels import sgd
 from batchlaw._base.kernels.common import aligned_zeros
-from batchlaw.risk.stepping import descend, sampling_of, steps_of
-from batchlaw.schedule.update_rule import UpdateRule, linear
+from batchlaw.risk.stepping import descent_of, sampling_of, steps_of
+from batchlaw.schedule.update_rule import UpdateRule
 
 Dataset = tuple[FloatArray, FloatArray]
 
@@ -28,9 +29,8 @@ def gradient_descent(
     features, labels = check_dataset(dataset)
     gamma = checks.vector("rates", rates)
     covariance, forcing = sgd.second_moments(features, labels[None, :])
-    update = linear(rule, "gradient descent")
     start = aligned_zeros(*forcing.shape)
-    final: FloatArray = descend(covariance, forcing, start, update, gamma)[0]
+    final: FloatArray = descent_of(rule, gamma).descend(covariance, forcing, start)[0]
     return final
 
 

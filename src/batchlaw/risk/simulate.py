@@ -20,10 +20,11 @@ from batchlaw._base.kernels import sgd
 from batchlaw._base.kernels.common import aligned_zeros
 from batchlaw._base.machine import cores
 from batchlaw.model.problem import Problem
+from batchlaw.risk.coordinates import Coordinates, coordinates_of
 from batchlaw.risk.result import Risk
 from batchlaw.risk.runs import Dataset, check_dataset
-from batchlaw.risk.stepping import Steps, descend, sampling_of, steps_of
-from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, check_stable, linear, rule_of
+from batchlaw.risk.stepping import Descends, Steps, descent_of, sampling_of, steps_of
+from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, check_stable, rule_of
 
 Draw = Callable[[int, np.random.Generator], Dataset]
 Progress = Callable[[int], None]
@@ -68,7 +69,7 @@ def simulate_one_pass(
     samples
         When given, every schedule must sum to it.
     rule
-        The update rule, ``bl.sgd(...)``; plain SGD by default.
+        The update rule, ``bl.sgd(...)`` or ``bl.adam(...)``; plain SGD by default.
     draw
         ``draw(n, rng) -> (features, labels)`` in place of the problem's Gaussian draws, with
         features (n, M) in the eigenbasis of Sigma, where u* is ``problem.optimum``. Sigma and
@@ -83,12 +84,14 @@ def simulate_one_pass(
     gamma = _checked_rates(problem, rates, update)
     sizes = checks.batches(batches, gamma.size, total=samples)
     R = checks.count("repetitions", repetitions, minimum=3)
-    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
+    place = coordinates_of(update, problem)
+    draw = placed_draw(draw, problem, place)
     steps = steps_of(update, gamma)
     finals = aligned_zeros(R, sizes.shape[0], problem.eigenvalues.size)
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        finals[repetition] = stream(steps, sizes, draw, rng, problem.eigenvalues.size)
+        final = stream(steps, sizes, draw, rng, problem.eigenvalues.size)
+        finals[repetition] = place.leave(final)
 
     repeat(run, range(R), seed, ONE_PASS, threads, progress)
     parts = around_the_mean(problem, finals)
@@ -118,6 +121,11 @@ def simulate_multi_pass(
     fresh order of the dataset each epoch (then the cross term is measured too, because
     the mean iterate is no longer GD's; likewise with a ``draw``, whose residuals may depend
     on the features). Other parameters as for ``simulate_one_pass``.
+
+    With Adam, GD is Adam with the gradient of the whole dataset. It is not linear in the labels:
+    ``bias`` is its risk on labels without noise, ``variance`` the squared distance that the noise
+    then moves it by, ``fluctuation`` the squared distance from there to the run, and ``cross``
+    all products between them, which do not vanish on average. The parts add up to the excess.
     """
     R = checks.count("repetitions", repetitions, minimum=3)
     terms = multi_pass_terms(
@@ -161,23 +169,26 @@ def multi_pass_terms(
     a repetition draw from one stream in turn: leaving one out changes the numbers of the next.
     """
     problem = problem.expanded()
-    update = linear(rule, "a fluctuation around gradient descent")
-    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
+    update = PLAIN if rule is None else rule_of(rule)
+    gamma = _checked_rates(problem, rates, update)
     N = checks.count("samples", samples)
     way, steps = sampling_of(replacement, reshuffle), steps_of(update, gamma)
+    descent = descent_of(update, gamma)
     sizes = checks.batches(batches, gamma.size, maximum=None if replacement else N)
-    gaussian = draw is None
-    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
+    # Then GD's is the mean given the data, and its two parts do not mix on average.
+    uncrossed = draw is None and not reshuffle and isinstance(update, SGD)
+    place = coordinates_of(update, problem)
+    draw = placed_draw(draw, problem, place)
     S, R = sizes.shape[0], len(repetitions)
     parts = {name: np.zeros((S, R)) for name in ("bias", "variance", "fluctuation", "cross")}
     scale = np.sqrt(problem.eigenvalues)
 
     def run(index: int, rng: np.random.Generator) -> None:
         dataset = draw(N, rng)
-        bias_part, noise_part = _reference(problem, dataset, gamma, update)
+        bias_part, noise_part = place.leave(_reference(problem, dataset, descent, update, place))
         state = steps.start(S, scale.size)
         steps.reuse(dataset, sizes, rng, way, state)
-        u = steps.result(state)
+        u = place.leave(steps.result(state))
         gd_error = bias_part + noise_part
         around = (u - problem.optimum - gd_error) * scale
         parts["bias"][:, index] = ((bias_part * scale) ** 2).sum()
@@ -188,7 +199,7 @@ def multi_pass_terms(
         )
 
     repeat(run, repetitions, seed, REUSE, threads, progress)
-    if gaussian and not reshuffle:
+    if uncrossed:
         del parts["cross"]  # zero in expectation: E[u_L | data] = theta_L, residuals are noise
     return parts
 
@@ -205,24 +216,28 @@ def simulate_gradient_descent(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Risk:
-    """Normal GD on fresh datasets of N = ``samples``: its bias, and its variance over labels."""
+    """Normal GD on fresh datasets of N = ``samples``: its bias, and its variance over labels.
+
+    With Adam in the parts of ``simulate_multi_pass``.
+    """
     problem = problem.expanded()
-    update = linear(rule, "gradient descent")
-    gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
+    update = PLAIN if rule is None else rule_of(rule)
+    gamma = _checked_rates(problem, rates, update)
     N = checks.count("samples", samples)
     R = checks.count("repetitions", repetitions, minimum=3)
-    gaussian = draw is None
-    draw = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
+    uncrossed = draw is None and isinstance(update, SGD)
+    descent, place = descent_of(update, gamma), coordinates_of(update, problem)
+    draw = placed_draw(draw, problem, place)
     parts = {name: np.zeros((1, R)) for name in ("bias", "variance", "cross")}
 
     def run(repetition: int, rng: np.random.Generator) -> None:
-        bias, noise = _reference(problem, draw(N, rng), gamma, update)
+        bias, noise = place.leave(_reference(problem, draw(N, rng), descent, update, place))
         parts["bias"][0, repetition] = bias**2 @ problem.eigenvalues
         parts["variance"][0, repetition] = noise**2 @ problem.eigenvalues
         parts["cross"][0, repetition] = 2.0 * (bias * noise) @ problem.eigenvalues
 
     repeat(run, range(R), seed, REUSE, threads, progress)
-    if gaussian:
+    if uncrossed:
         del parts["cross"]  # zero in expectation: the residuals are independent noise
     estimates = {term: leave_one_out(values) for term, values in parts.items()}
     return simulated(update.title("normal GD"), problem, gamma, R, seed, **estimates)
@@ -240,6 +255,14 @@ def checked_draw(draw: Draw, directions: int) -> Draw:
         return features, labels
 
     return checked
+
+
+def placed_draw(draw: Draw | None, problem: Problem, place: Coordinates) -> Draw:
+    """The problem's samples, or those of the user's draw, in the coordinates of a rule."""
+    drawn = problem.sample if draw is None else checked_draw(draw, problem.eigenvalues.size)
+    if place.axes is None:
+        return drawn
+    return lambda n, rng: place.dataset(drawn(n, rng))
 
 
 def _checked_rates(problem: Problem, rates: ArrayLike, rule: UpdateRule) -> FloatArray:
@@ -283,19 +306,27 @@ def stream(
     return steps.result(state)
 
 
-def _reference(problem: Problem, dataset: Dataset, gamma: FloatArray, rule: SGD) -> FloatArray:
-    """GD's error theta_L - u* on a dataset in two parts: without label noise, and its response.
+def _reference(
+    problem: Problem, dataset: Dataset, descent: Descends, rule: UpdateRule, place: Coordinates
+) -> FloatArray:
+    """GD's error theta_L - u* on a dataset in two parts: without label noise, and what noise adds.
 
-    GD is linear in the labels z . u* + residual, so the two are run side by side.
+    SGD is linear in the labels z . u* + residual, so the two are run side by side. Other rules run
+    on the labels without and with the residual.
     """
     features, labels = dataset
-    residual = labels - features @ problem.optimum
-    covariance, forcing = sgd.second_moments(
-        features, np.stack([np.zeros_like(residual), residual])
-    )
-    start = aligned_zeros(2, problem.optimum.size)
-    start[0] = -problem.optimum
-    return descend(covariance, forcing, start, rule, gamma)
+    optimum = place.enter(problem.optimum)
+    clean = features @ optimum
+    start = aligned_zeros(2, optimum.size)
+    if isinstance(rule, SGD):
+        residual = labels - clean
+        targets = np.stack([np.zeros_like(residual), residual])
+        start[0] = -optimum
+        covariance, forcing = sgd.second_moments(features, targets)
+        return descent.descend(covariance, forcing, start)
+    covariance, forcing = sgd.second_moments(features, np.stack([clean, labels]))
+    without, final = descent.descend(covariance, forcing, start)
+    return np.stack([without - optimum, final - without])
 
 
 def repeat(

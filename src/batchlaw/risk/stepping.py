@@ -15,8 +15,9 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError, arg
-from batchlaw._base.kernels import rules, sampling, sgd
+from batchlaw._base.kernels import adam_steps, rules, sampling, sgd
 from batchlaw._base.kernels.common import aligned_zeros
+from batchlaw.schedule.adam import GENERIC, Adam
 from batchlaw.schedule.averages import running_readout
 from batchlaw.schedule.update_rule import PLAIN, SGD, UpdateRule, rule_of
 
@@ -83,7 +84,18 @@ class Steps(ABC):
         """What is read out of every schedule's state, (S, M)."""
 
 
-class PlainSteps(Steps):
+class Descends(ABC):
+    """Steps that also run on the gradient of a whole dataset."""
+
+    @abstractmethod
+    def descend(self, covariance: FloatArray, forcing: FloatArray, start: FloatArray) -> FloatArray:
+        """GD with the gradient Sigma_hat u - b_hat for K right-hand sides ``forcing`` (K, M).
+
+        Returns the readouts (K, M) from starts (K, M); ``start`` may be overwritten.
+        """
+
+
+class PlainSteps(Steps, Descends):
     """Plain SGD's last iterate, in loops that draw and step at once."""
 
     def __init__(self, rates: FloatArray) -> None:
@@ -116,6 +128,10 @@ class PlainSteps(Steps):
 
     def result(self, state: FloatArray) -> FloatArray:
         return state
+
+    def descend(self, covariance: FloatArray, forcing: FloatArray, start: FloatArray) -> FloatArray:
+        sgd.gradient_descent(covariance, forcing, self.rates, start)
+        return start
 
 
 class RowSteps(Steps):
@@ -200,7 +216,7 @@ def _pieces(schedule: IntArray) -> Iterator[slice]:
         first = last
 
 
-class MomentumSteps(RowSteps):
+class MomentumSteps(RowSteps, Descends):
     """SGD with momentum, averaging or both."""
 
     height, readout = 3, rules.READOUT
@@ -230,10 +246,57 @@ class MomentumSteps(RowSteps):
         )
 
     def descend(self, covariance: FloatArray, forcing: FloatArray, start: FloatArray) -> FloatArray:
-        """GD with Sigma_hat and b_hat (K, M) from starts (K, M): its readouts (K, M)."""
         states = aligned_zeros(start.shape[0], self.height, start.shape[1])
         states[:, rules.ITERATE] = states[:, rules.READOUT] = start
         rules.momentum_descent(covariance, forcing, self.coefficients, self.running, states)
+        return self.result(states)
+
+
+class AdamSteps(RowSteps, Descends):
+    """Adam in the coordinates of the features that it is given (``risk.coordinates``)."""
+
+    height, readout = 4, adam_steps.READOUT
+
+    def __init__(self, rule: Adam, rates: FloatArray) -> None:
+        t = np.arange(1.0, rates.size + 1.0)
+        self.steps = np.stack(
+            [
+                rates / (1.0 - rule.beta1**t),
+                1.0 / np.sqrt(1.0 - rule.beta2**t),
+                1.0 - rates * rule.weight_decay,
+            ],
+            axis=1,
+        )
+        self.moments = (rule.beta1, rule.beta2, rule.eps, rule.basis == GENERIC)
+        self.running = running_readout(rule.readout(rates.size), rates.size)
+
+    def follow(
+        self,
+        features: FloatArray,
+        labels: FloatArray,
+        rows: Any,
+        first: int,
+        sizes: IntArray,
+        state: FloatArray,
+    ) -> None:
+        updates = slice(first, first + sizes.size)
+        adam_steps.adam_steps(
+            features,
+            labels,
+            rows,
+            sizes,
+            self.steps[updates],
+            self.running[updates],
+            *self.moments,
+            state,
+        )
+
+    def descend(self, covariance: FloatArray, forcing: FloatArray, start: FloatArray) -> FloatArray:
+        states = aligned_zeros(start.shape[0], self.height, start.shape[1])
+        states[:, adam_steps.ITERATE] = states[:, adam_steps.READOUT] = start
+        adam_steps.adam_descent(
+            covariance, forcing, self.steps, self.running, *self.moments, states
+        )
         return self.result(states)
 
 
@@ -242,29 +305,30 @@ def _sgd_steps(rule: SGD, rates: FloatArray) -> Steps:
 
 
 # Update rule -> its steps at given rates.
-STEPS: dict[type[UpdateRule], Callable[[Any, FloatArray], Steps]] = {SGD: _sgd_steps}
+STEPS: dict[type[UpdateRule], Callable[[Any, FloatArray], Steps]] = {
+    SGD: _sgd_steps,
+    Adam: AdamSteps,
+}
 
 
 def steps_of(rule: UpdateRule | None, rates: FloatArray) -> Steps:
     """The steps of a rule, plain SGD by default; a rule that has none is refused."""
     rule = PLAIN if rule is None else rule_of(rule)
-    if type(rule) not in STEPS:
-        raise InputError("rule", f"must be one of {_names()} to be simulated", rule.name)
+    check_simulated(rule)
     return STEPS[type(rule)](rule, rates)
 
 
-def descend(
-    covariance: FloatArray, forcing: FloatArray, start: FloatArray, rule: SGD, rates: FloatArray
-) -> FloatArray:
-    """GD with a linear rule on Sigma_hat (M, M) and b_hat (K, M), from starts (K, M).
-
-    ``start`` may be overwritten.
-    """
-    if not rule.plain:
-        return MomentumSteps(rule, rates).descend(covariance, forcing, start)
-    sgd.gradient_descent(covariance, forcing, rates, start)
-    return start
+def check_simulated(rule: UpdateRule) -> None:
+    """Refuse a rule that has no steps."""
+    if type(rule) not in STEPS:
+        names = ", ".join(kind.name for kind in STEPS)
+        raise InputError("rule", f"must be one of {names} to be simulated", rule.name)
 
 
-def _names() -> str:
-    return ", ".join(kind.name for kind in STEPS)
+def descent_of(rule: UpdateRule | None, rates: FloatArray) -> Descends:
+    """The steps of a rule on whole datasets; a rule without them is refused."""
+    steps = steps_of(rule, rates)
+    if not isinstance(steps, Descends):
+        name = PLAIN.name if rule is None else rule.name
+        raise InputError("rule", "must have steps with the gradient of a whole dataset", name)
+    return steps

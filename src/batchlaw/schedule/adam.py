@@ -115,7 +115,9 @@ class Adam(UpdateRule):
     def title(self, procedure: str) -> str:
         by = f" by {self.average}" if isinstance(self.average, str) else ""
         averaged = f", averaged{by}" if self.averages else ""
-        named = procedure.replace("SGD", self.label)
+        named = procedure.replace("SGD", self.label).replace(
+            "normal GD", f"full-batch {self.label}"
+        )
         return f"{named} with betas {self.beta1:g} and {self.beta2:g}{averaged}"
 
     def assumption(self) -> str:
