@@ -1,4 +1,4 @@
-"""Exact risk of one-pass SGD, with momentum and averaging, from moment recursions."""
+"""Exact risk of one-pass SGD, with momentum and averaging; that of Adam by its mean field."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from batchlaw._base.kernels import moments
 from batchlaw.batches.effective import effective_batch
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
+from batchlaw.risk.adam import adam_risk
 from batchlaw.risk.on_nodes import approximation_notes
 from batchlaw.risk.result import SCHEDULE, Note, Risk
 from batchlaw.risk.stability import check_overflow, excess_note, growth_note
+from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.averages import running_readout
 from batchlaw.schedule.update_rule import SGD, UpdateRule, check_stable, linear, rule_of
 
@@ -47,6 +49,8 @@ def one_pass_risk(
     and Var = mu . (C_noise + C_cov), Bias = mu . m^2: the split of the paper's appendix F.
     Momentum and averaging carry the moments of (error, velocity, readout) in the same way.
     Batches need not be whole numbers here. One schedule gives numbers, several give arrays.
+    For ``bl.adam(...)`` the risk is a mean field instead (docs/adam_mean_field.md), its stated
+    relative error in ``uncertainty``.
     Where nodes stand for many directions, ``uncertainty`` is their error (``Problem.node_error``).
 
     Parameters
@@ -56,7 +60,7 @@ def one_pass_risk(
     batches : (T,) or (S, T) array, or several by name
         Batch sizes B_t.
     rule
-        The update rule, ``bl.sgd(...)``; plain SGD by default.
+        The update rule, ``bl.sgd(...)`` or ``bl.adam(...)``; plain SGD by default.
     momentum
         Shorthand for ``rule``, as in ``bl.sgd``.
     nesterov
@@ -70,6 +74,8 @@ def one_pass_risk(
         running average (``schedule.averages.running_readout``).
     """
     rule = rule_of(rule, momentum=momentum, nesterov=nesterov, pytorch=pytorch, average=average)
+    if isinstance(rule, Adam):
+        return adam_risk(problem, rates, batches, rule, trajectory)
     update = linear(rule, "the exact one-pass risk")
     gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     sizes = checks.batches(batches, gamma.size, whole=False)
