@@ -72,6 +72,7 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/plan_speed.py
 	$(BIN)/python benchmarks/approximations.py
 	$(BIN)/python benchmarks/mean_field_limits.py
+	$(BIN)/python benchmarks/adam_mean_field.py
 	$(BIN)/python benchmarks/bound_tightness.py
 	$(BIN)/python benchmarks/laws_cost.py
 	$(BIN)/python benchmarks/decay_levels.py
