@@ -49,7 +49,7 @@ def test_a_view_has_the_numbers_of_the_package(client):
     np.testing.assert_array_equal(found["kappa"], kappa)
     by = {row["name"]: row for row in found["schedules"]}
     greedy = bl.allocate(kappa, 512)
-    planned = bl.plan(rates, 512, spectrum=PAPER, stages=4).batches
+    planned = bl.plan(rates, 512, rule=bl.sgd(), spectrum=PAPER, stages=4).batches
     for name, batches in (("greedy", greedy), ("planned", planned), ("constant", np.full(64, 8.0))):
         assert by[name]["batches"] == batches.tolist()
         effective = bl.effective_batch(kappa, batches)
@@ -201,7 +201,13 @@ def test_every_export_can_be_downloaded(client, format_):
     assert reply.status_code == 200, reply.text
     assert "attachment" in reply.headers["content-disposition"]
     options = {"spectrum": PAPER, "stages": 3, "multiple_of": 8}
-    plan = bl.plan(bl.wsd(64, 0.05), 1024, batch_factor=TRAINERS[format_].batch_factor, **options)
+    plan = bl.plan(
+        bl.wsd(64, 0.05),
+        1024,
+        rule=bl.sgd(),
+        batch_factor=TRAINERS[format_].batch_factor,
+        **options,
+    )
     written = export(plan, format_, **layout)
     if format_ == "json":
         assert Plan.from_json(reply.text).stages == plan.stages
@@ -217,7 +223,7 @@ def test_every_export_can_be_downloaded(client, format_):
 def test_the_table_and_the_picture_can_be_downloaded(client):
     table = client.post("/api/plan", json={"setting": {}, "format": "csv"}).text
     rows = list(csv.DictReader(io.StringIO(table)))
-    plan = bl.plan(bl.wsd(64, 0.05), 512, spectrum=PAPER, stages=4)
+    plan = bl.plan(bl.wsd(64, 0.05), 512, rule=bl.sgd(), spectrum=PAPER, stages=4)
     assert list(rows[0]) == ["step", "rate", "batch", "samples_before"]
     assert [int(row["batch"]) for row in rows] == plan.batches.tolist()
     assert [float(row["rate"]) for row in rows] == plan.rates.tolist()
@@ -634,7 +640,8 @@ from fastapi.testclient import TestClient
 from batchlaw.faces.app.server import make_app
 with TestClient(make_app(), base_url="http://127.0.0.1:8000") as client:
     schemas = client.get("/api/openapi.json").json()["components"]["schemas"]
-    view = client.post("/api/view", json={"rates": "ramp", "slope": 0.2, "signs": True}).json()
+    setting = {"rates": "ramp", "slope": 0.2, "optimizer": "signed", "signs": True}
+    view = client.post("/api/view", json=setting).json()
 fields = schemas["PageSetting"]["properties"]
 print(json.dumps([fields, schemas["Download"]["properties"]["format"], view["rate"][-1]]))
 """

@@ -124,7 +124,7 @@ def test_the_numbers_on_the_page_are_those_of_the_package(page, address):
     _open(page, address)
     problem, rates = bl.Problem.paper(), bl.wsd(64, 0.05)
     kappa = bl.influence(problem, rates)
-    plan = bl.plan(rates, 512, spectrum=problem, stages=4)
+    plan = bl.plan(rates, 512, rule=bl.sgd(), spectrum=problem, stages=4)
     greedy = bl.allocate(kappa, 512)
     found = _summary(page)
     assert list(found) == ["greedy", "planned", "constant"]
@@ -427,6 +427,7 @@ def test_downloads_parse_back(page, address, format_):
     plan = bl.plan(
         bl.wsd(64, 0.05, decay="linear"),
         1024,
+        rule=bl.sgd(),
         spectrum=bl.Problem.paper(),
         stages=4,
         multiple_of=4,

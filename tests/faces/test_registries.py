@@ -119,13 +119,18 @@ def test_a_rate_schedule_and_its_parameter_reach_every_face():
 def test_an_option_of_an_update_rule_reaches_every_face():
     seen = _registered(
         RULE,
-        "[solver]\ninterpolation = 0.8",
-        [["risk", "--interpolation", "0.8"], ["plan", "--budget", "640", "--interpolation", "0.8"]],
+        "[solver]\noptimizer = 'lion'\ninterpolation = 0.8",
+        [
+            ["risk", "--optimizer", "lion", "--interpolation", "0.8"],
+            ["plan", "--optimizer", "lion", "--budget", "640", "--interpolation", "0.8"],
+        ],
     )
     for command in ("risk", "plan"):
+        assert "lion" in seen[command]
         assert "--interpolation FLOAT: Of Lion." in seen[command]
     assert seen["sweep"][0]["interpolation"] == 0.8
     assert "interpolation" in seen["schema"]
+    assert "| `lion` | `lion` | - |" in seen["docs"]["optimizers"]
     assert "| `interpolation` | a number | Of Lion. |" in seen["docs"]["rules"]
     # The solvers are for SGD only, and refuse the new rule.
     assert [code for _, code in seen["run"]] == [2, 2]
@@ -137,7 +142,7 @@ def test_a_procedure_and_its_option_reach_every_face():
         "[solver]\nprocedure = 'replayed'\nreplays = 3",
         [
             ["risk", "--procedure", "replayed", "--replays", "3", "--batches", "constant"],
-            ["plan", "--procedure", "replayed", "--budget", "640"],
+            ["plan", "--optimizer", "sgd", "--procedure", "replayed", "--budget", "640"],
         ],
     )
     assert "[choices: one-pass, multi-pass, reshuffled, gd, replayed]" in seen["risk"]
@@ -150,7 +155,7 @@ def test_a_procedure_and_its_option_reach_every_face():
 
 
 def test_a_trainer_reaches_every_face():
-    run = [["plan", "--budget", "640", "--format", "levanter"]]
+    run = [["plan", "--optimizer", "sgd", "--budget", "640", "--format", "levanter"]]
     seen = _registered(TRAINER, run=run)
     assert "pytorch, levanter" in seen["plan"]
     assert "levanter" in seen["schema"]

@@ -11,10 +11,20 @@ from batchlaw.plans.planner import PowerLaw
 from refused import refused, refused_command
 
 RATES = bl.wsd(64, 0.05)
+SGD = ["--optimizer", "sgd"]
 
 
 def test_a_plan_spends_the_budget_in_stages_within_its_bounds(paper):
-    made = bl.plan(RATES, 2048, spectrum=paper, stages=5, min_batch=8, max_batch=80, multiple_of=8)
+    made = bl.plan(
+        RATES,
+        2048,
+        rule=bl.sgd(),
+        spectrum=paper,
+        stages=5,
+        min_batch=8,
+        max_batch=80,
+        multiple_of=8,
+    )
     batches = made.batches
     assert len(made.stages) <= 5
     assert ((batches >= 8) & (batches <= 80) & (batches % 8 == 0)).all()
@@ -33,7 +43,7 @@ def test_a_plan_spends_the_budget_in_stages_within_its_bounds(paper):
 
 
 def test_the_whole_risk_the_excess_and_the_variance_are_those_of_the_exact_solver(paper):
-    made = bl.plan(RATES, 512, spectrum=paper)
+    made = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper)
     risk = bl.one_pass_risk(paper, RATES, [made.batches, np.full(64, 8)])
     terms = ("total", "excess", "variance")
     assert list(made.prediction)[:3] == [f"{term}_against_constant" for term in terms]
@@ -44,22 +54,22 @@ def test_the_whole_risk_the_excess_and_the_variance_are_those_of_the_exact_solve
 
 def test_the_whole_risk_of_a_reused_dataset_is_the_mean_fields(paper, monkeypatch):
     options = {"spectrum": paper, "procedure": "multi-pass", "dataset_size": 100}
-    made = bl.plan(RATES, 640, **options)
+    made = bl.plan(RATES, 640, rule=bl.sgd(), **options)
     schedules = [made.batches, np.full(64, made.batches.mean())]
     risk = bl.multi_pass_risk(paper, RATES, schedules, samples=100)
     for term in ("total", "excess", "fluctuation"):
         found = made.prediction[f"{term}_against_constant"]
         assert found == pytest.approx(risk.ratio(term, 0, 1)[0], rel=1e-12)
     monkeypatch.setattr(planner, "LONGEST_REUSE", 63)
-    short = bl.plan(RATES, 640, **options).prediction
+    short = bl.plan(RATES, 640, rule=bl.sgd(), **options).prediction
     assert short.items() <= made.prediction.items()
     assert "excess_against_constant" not in short
-    assert bl.plan(RATES, 640, whole_risk=False, **options).prediction == short
+    assert bl.plan(RATES, 640, rule=bl.sgd(), whole_risk=False, **options).prediction == short
 
 
 def test_the_excess_changes_by_the_noises_share_of_it(paper):
     """Exactly so where the noise is exact: the share of the variance with the constant batch."""
-    made = bl.plan(RATES, 512, spectrum=paper)
+    made = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper)
     constant = bl.one_pass_risk(paper, RATES, 8)
     to_first_order = made.excess_change(constant.variance / constant.excess)
     assert 1.0 + to_first_order == pytest.approx(
@@ -69,20 +79,24 @@ def test_the_excess_changes_by_the_noises_share_of_it(paper):
     assert made.excess_change(1.0) == made.prediction["noise_against_constant"] - 1.0
     with refused("noise_share"):
         made.excess_change(1.5)
-    reshuffled = bl.plan(RATES, 512, spectrum=paper, procedure="reshuffled", dataset_size=100)
+    reshuffled = bl.plan(
+        RATES, 512, rule=bl.sgd(), spectrum=paper, procedure="reshuffled", dataset_size=100
+    )
     with refused("prediction"):
         reshuffled.excess_change(0.1)
 
 
 def test_a_budget_in_tokens_is_whole_samples_of_them(paper):
-    made = bl.plan(RATES, 10**6 + 17, spectrum=paper, unit="tokens", sequence_length=100)
+    made = bl.plan(
+        RATES, 10**6 + 17, rule=bl.sgd(), spectrum=paper, unit="tokens", sequence_length=100
+    )
     assert made.spent == 10**6
     assert made.samples == 10**4
     assert made.budget == 10**6 + 17
 
 
 def test_an_unknown_spectrum_is_planned_for_the_worst_exponent():
-    made = bl.plan(RATES, 4096)
+    made = bl.plan(RATES, 4096, rule=bl.sgd())
     candidates = np.array([bl.influence_proxy(RATES, a, 10.0) for a in np.linspace(1.2, 3, 9)])
     noise = (candidates / made.batches).sum(axis=1)
     oracles = np.sqrt(candidates).sum(axis=1) ** 2 / made.samples
@@ -93,32 +107,32 @@ def test_an_unknown_spectrum_is_planned_for_the_worst_exponent():
     assert 1.0 < said["worst_ratio_over_exponents"] < 1.06
     assert "exponent between 1.2 and 3" in made.assumptions[1]
     assert "not given: taken as 0.5 over the peak rate" in made.assumptions[1]
-    one = bl.plan(RATES, 4096, spectrum=PowerLaw(2.0, 1.3), stages=None)
+    one = bl.plan(RATES, 4096, rule=bl.sgd(), spectrum=PowerLaw(2.0, 1.3), stages=None)
     expected = bl.allocate(bl.influence_proxy(RATES, 2.0, 1.3), 4096)
     np.testing.assert_array_equal(one.batches, expected)
 
 
 def test_noise_along_the_run_moves_the_samples(paper):
     noise = np.linspace(4.0, 1.0, 64)
-    plain = bl.plan(RATES, 4096, spectrum=paper, stages=None).batches
-    noisy = bl.plan(RATES, 4096, spectrum=paper, stages=None, noise=noise).batches
+    plain = bl.plan(RATES, 4096, rule=bl.sgd(), spectrum=paper, stages=None).batches
+    noisy = bl.plan(RATES, 4096, rule=bl.sgd(), spectrum=paper, stages=None, noise=noise).batches
     expected = bl.allocate(bl.influence(paper, RATES) * noise, 4096)
     np.testing.assert_array_equal(noisy, expected)
     assert noisy[:20].sum() > plain[:20].sum()
-    model = bl.plan(RATES, 512, spectrum=paper, stages=None, noise="model")
+    model = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper, stages=None, noise="model")
     # Nearer to the exact optimum of 0.6809 than influence alone, which gives 0.6818.
     assert model.prediction["variance_against_constant"] == pytest.approx(0.6810, abs=5e-5)
     with refused("noise"):
-        bl.plan(RATES, 512, noise="model")
+        bl.plan(RATES, 512, rule=bl.sgd(), noise="model")
 
 
 def test_a_reshuffled_plan_quotes_no_gain(paper):
     options = {"spectrum": paper, "dataset_size": 100}
-    made = bl.plan(RATES, 2048, procedure="reshuffled", **options)
+    made = bl.plan(RATES, 2048, rule=bl.sgd(), procedure="reshuffled", **options)
     assert made.prediction == {}
     assert any("no gain is quoted" in text for text in made.assumptions)
     assert made.batches.max() <= 100
-    independent = bl.plan(RATES, 2048, procedure="multi-pass", **options)
+    independent = bl.plan(RATES, 2048, rule=bl.sgd(), procedure="multi-pass", **options)
     kappa, b = bl.influence(paper, RATES), independent.batches
     rho = [bl.effective_fluctuation(kappa, x, 100) for x in (b, np.full(64, b.mean()))]
     assert independent.prediction["noise_against_constant"] == pytest.approx(rho[0] / rho[1])
@@ -129,7 +143,9 @@ def test_a_reshuffled_plan_quotes_no_gain(paper):
 
 
 def test_a_plan_says_why_the_risk_of_a_known_problem_is_not_predicted(paper, capsys):
-    words = "plan --problem paper --budget 512 --procedure multi-pass --dataset-size 64"
+    words = (
+        "plan --optimizer sgd --problem paper --budget 512 --procedure multi-pass --dataset-size 64"
+    )
     assert main([*words.split(), "--average", "tail:0.5"]) == 0
     out = capsys.readouterr().out
     reason = (
@@ -142,30 +158,33 @@ def test_a_plan_says_why_the_risk_of_a_known_problem_is_not_predicted(paper, cap
     rule, reuse = bl.sgd(average="tail:0.5"), {"procedure": "multi-pass", "dataset_size": 64}
     assert reason in bl.plan(RATES, 512, spectrum=paper, rule=rule, **reuse).assumptions
     for made, obstacle in (
-        (bl.plan(RATES, 512, spectrum=paper, noise=RATES), "the given noise"),
-        (bl.plan(bl.wsd(2049, 0.05), 4096, spectrum=paper, **reuse), "up to 2048 updates"),
+        (bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper, noise=RATES), "the given noise"),
+        (
+            bl.plan(bl.wsd(2049, 0.05), 4096, rule=bl.sgd(), spectrum=paper, **reuse),
+            "up to 2048 updates",
+        ),
     ):
         assert "total_against_constant" not in made.prediction
         (text,) = (x for x in made.assumptions if x.startswith("the whole risk is not predicted"))
         assert obstacle in text
-    known = bl.plan(RATES, 512, spectrum=paper)
+    known = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper)
     assert "total_against_constant" in known.prediction
     assert not any("not predicted" in text for text in known.assumptions)
 
 
 def test_without_a_loss_the_command_says_so_and_gives_the_gain_by_share(capsys):
-    assert main(["plan", "--budget", "512"]) == 0
+    assert main(["plan", *SGD, "--budget", "512"]) == 0
     out = " ".join(capsys.readouterr().out.split())
     assert "what it is worth in the loss is not known" in out
     assert "whole risk" not in out
-    noise = bl.plan(RATES, 512).prediction["noise_against_constant"] - 1.0
+    noise = bl.plan(RATES, 512, rule=bl.sgd()).prediction["noise_against_constant"] - 1.0
     shown = re.search(r"the excess changes by (\S+) %, (\S+) %, (\S+) %", out).groups()
     for text, share in zip(shown, (1, 10, 50), strict=True):
         assert float(text) == pytest.approx(share * noise, rel=5e-3)
 
 
 def test_a_plan_round_trips_through_its_json(paper):
-    made = bl.plan(RATES, 512, spectrum=paper, inputs={"rates": "wsd"}, seed=123)
+    made = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper, inputs={"rates": "wsd"}, seed=123)
     again = bl.Plan.from_json(made.to_json())
     assert again == made
     assert again.inputs == {"rates": "wsd"}
@@ -186,12 +205,12 @@ def test_allocate_takes_stages(paper):
 def test_a_rate_file_with_gaps_is_named(tmp_path, capsys):
     path = tmp_path / "rates.csv"
     path.write_text("step,rate\n1,0.1\n2,0.1\n4,0.1\n")
-    refused_command(["plan", "--rates", str(path), "--budget", "64"], "path", capsys)
+    refused_command(["plan", *SGD, "--rates", str(path), "--budget", "64"], "path", capsys)
 
 
 def test_the_command_prints_a_table_and_writes_its_files(tmp_path, capsys):
     options = ["--problem", "paper", "--budget", "512", "--stages", "5"]
-    assert main(["plan", *options, "--output-dir", str(tmp_path)]) == 0
+    assert main(["plan", *SGD, *options, "--output-dir", str(tmp_path)]) == 0
     out = capsys.readouterr().out
     for text in ("512 of 512 samples", "batch  ", "assumed: "):
         assert text in out
@@ -219,9 +238,11 @@ def test_the_command_exports(capsys):
         "2048",
     ]
     parallel = ["--data-parallel", "8", "--micro-batch", "4"]
-    assert main(["plan", *options, *parallel, "--format", "megatron", "--decay", "linear"]) == 0
+    assert (
+        main(["plan", *SGD, *options, *parallel, "--format", "megatron", "--decay", "linear"]) == 0
+    )
     assert "--step-batch-size-schedule" in capsys.readouterr().out
-    assert main(["plan", *options, *parallel, "--format", "json"]) == 0
+    assert main(["plan", *SGD, *options, *parallel, "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 1000
 
 
@@ -229,7 +250,12 @@ def test_the_command_exports(capsys):
 def test_a_plan_by_factors_can_be_exported_to_olmo(stages, capsys):
     """OLMo-core changes batches by whole factors, and raises them after whole batches only."""
     made = bl.plan(
-        bl.wsd(1000, 0.3, decay="linear"), 512_000, stages=stages, multiple_of=64, batch_factor=2
+        bl.wsd(1000, 0.3, decay="linear"),
+        512_000,
+        rule=bl.sgd(),
+        stages=stages,
+        multiple_of=64,
+        batch_factor=2,
     )
     sizes = [size for _, size in made.stages]
     consumed, begin = 0, 0
@@ -246,13 +272,13 @@ def test_a_plan_by_factors_can_be_exported_to_olmo(stages, capsys):
     assert made.prediction["noise_against_constant"] < 0.95
     options = ["--steps", "1000", "--gamma", "0.3", "--decay", "linear", "--tokens", "524288000"]
     more = ["--sequence-length", "1024", "--multiple-of", "64", "--stages", str(stages)]
-    assert main(["plan", *options, *more, "--format", "olmo"]) == 0
+    assert main(["plan", *SGD, *options, *more, "--format", "olmo"]) == 0
     assert "batch" in capsys.readouterr().out
 
 
 def test_factors_need_stages():
     with refused("batch_factor"):
-        bl.plan(RATES, 4096, stages=None, batch_factor=2)
+        bl.plan(RATES, 4096, rule=bl.sgd(), stages=None, batch_factor=2)
 
 
 def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
@@ -260,7 +286,7 @@ def test_check_judges_a_plan_by_the_spectrum_it_was_made_for(tmp_path, capsys):
     run = "--steps 20000 --gamma 3e-4 --warmup 200 --stable 0.8 --decay linear --stages 6"
     budget = "--tokens 1e11 --sequence-length 4096 --multiple-of 64"
     folder = ["--output-dir", str(tmp_path)]
-    assert main(["plan", *run.split(), *budget.split(), *folder]) == 0
+    assert main(["plan", *SGD, *run.split(), *budget.split(), *folder]) == 0
     capsys.readouterr()
     assert main(["check", str(tmp_path / "plan.json"), "--train-tokens", "1e11"]) == 0
     out = capsys.readouterr().out
@@ -282,7 +308,7 @@ def test_a_plan_with_momentum_follows_its_influence_and_its_exact_variance(paper
 
 def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
     reuse = {"spectrum": paper, "procedure": "multi-pass", "dataset_size": 16}
-    made = bl.plan(RATES, 2048, replacement=True, stages=5, **reuse)
+    made = bl.plan(RATES, 2048, rule=bl.sgd(), replacement=True, stages=5, **reuse)
     assert made.batches.max() > 16
     kappa = bl.influence(paper, RATES)
     rho = bl.effective_fluctuation(kappa, made.batches, 16, replacement=True)
@@ -307,14 +333,33 @@ def test_batches_with_replacement_may_be_larger_than_the_dataset(paper):
     ],
 )
 def test_a_plan_refuses_what_it_cannot_use(options, field):
+    default = {} if "influence" in options else {"rule": bl.sgd()}
     with refused(field):
-        bl.plan(RATES, 512, **options)
+        bl.plan(RATES, 512, **default | options)
+
+
+def test_a_plan_without_an_optimizer_is_refused_in_one_line_that_names_the_choices(capsys):
+    with refused("rule"):
+        bl.plan(RATES, 512)
+    refused_command(["plan", "--budget", "512"], "rule", capsys)
+    refused_command(["plan", "--budget", "512", "--momentum", "0.9"], "rule", capsys)
+    main(["plan", "--budget", "512"])
+    assert "--optimizer must be named: sgd, momentum, adam or adamw" in capsys.readouterr().err
+
+
+def test_momentum_is_pytorchs_with_the_options_that_are_given(capsys):
+    words = ["--gamma", "0.005", "--budget", "512", "--format", "json"]
+    for given, momentum in (([], 0.9), (["--momentum", "0.5"], 0.5)):
+        assert main(["plan", "--optimizer", "momentum", *given, *words]) == 0
+        made = bl.Plan.from_json(capsys.readouterr().out)
+        rule = bl.sgd(momentum, pytorch=True)
+        assert made.stages == bl.plan(bl.wsd(64, 0.005), 512, rule=rule).stages
 
 
 def test_an_influence_becomes_a_plan(paper):
     """The plan of a problem is that of its influence, but for what only the problem knows."""
     kappa = bl.influence(paper, RATES)
-    of_problem = bl.plan(RATES, 512, spectrum=paper)
+    of_problem = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=paper)
     of_influence = bl.plan(RATES, 512, influence=kappa)
     assert of_influence.stages == of_problem.stages
     exact = {f"{term}_against_constant" for term in ("total", "excess", "variance")}
@@ -351,7 +396,7 @@ def test_every_spectrum_can_be_planned_for(paper):
     estimated = bl.estimate.estimate_spectrum(features)
     measured = ModelSpectrum("hessian", paper.eigenvalues[:8], paper.trace, 0.0, 64, 100)
     for spectrum in (estimated, measured, bl.PowerLaw(2.0, 1.3)):
-        plan = bl.plan(RATES, 512, spectrum=spectrum)
+        plan = bl.plan(RATES, 512, rule=bl.sgd(), spectrum=spectrum)
         assert 0.6 < plan.prediction["noise_against_constant"] < 0.8
 
 

@@ -45,7 +45,7 @@ def test_a_registered_trainer_is_in_the_help_and_prints_its_export():
         "from batchlaw.faces.cli import main\n"
         "main(['plan', '--help'])\n"
         "options = '--steps 50 --budget 5000 --format shouter --data-parallel 2'\n"
-        "main(['plan', *options.split()])\n"
+        "main(['plan', '--optimizer', 'sgd', *options.split()])\n"
     )
     *help_lines, exported = _output(run).splitlines()
     help_text = " ".join(" ".join(help_lines).split())

@@ -32,8 +32,9 @@ from batchlaw.design.vocabulary import (
 )
 from batchlaw.model.problem import KINDS, Problem
 from batchlaw.risk.procedure import Procedure, procedure_by_words
+from batchlaw.schedule.optimizers import rule_by_words
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, rates_by_name
-from batchlaw.schedule.update_rule import UpdateRule, rule_by_words
+from batchlaw.schedule.update_rule import UpdateRule
 
 Words = Mapping[str, Any]
 
@@ -141,7 +142,7 @@ def is_simulated(words: Words, procedure: Procedure, rule: UpdateRule) -> bool:
         return True
     refuse_unused(words, ("repetitions", "data_seed"), "the exact solver")
     if not solved:
-        what = f" with {arg(rule.changed[0])}" if procedure.solvable else ""
+        what = f" with {arg(rule.departure)}" if procedure.solvable else ""
         raise InputError(
             "solver", f"must be {SIMULATED} for procedure {procedure.name}{what}", solver
         )

@@ -15,8 +15,8 @@ from batchlaw.design.case import REPETITIONS, SEED
 from batchlaw.model.problem import KINDS
 from batchlaw.risk.procedure import PROCEDURES, procedure_words
 from batchlaw.risk.procedures import OnePass
+from batchlaw.schedule.optimizers import optimizer_word, rule_words
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, parameter_help
-from batchlaw.schedule.update_rule import rule_words
 
 # Problems with random draws, and all named ones.
 DRAWN = ("paper", "power-law")
@@ -25,7 +25,14 @@ PROBLEMS = (*DRAWN, *KINDS)
 BATCHES = (*FAMILIES, *METHODS)
 EXACT, SIMULATED = SOLVERS = ("exact", "simulated")
 # Library arguments whose word or option has another name.
-FIELDS = {"peak": "gamma", "sketch": "m", "dim": "d", "kind": "problem", "over": "quantiles"}
+FIELDS = {
+    "peak": "gamma",
+    "sketch": "m",
+    "dim": "d",
+    "kind": "problem",
+    "over": "quantiles",
+    "rule": "optimizer",
+}
 DEFAULTS: dict[str, Any] = {
     "problem": "paper",
     "d": 10_000,
@@ -137,6 +144,7 @@ def solver_words() -> tuple[Word, ...]:
             names,
         ),
         *procedure_words().values(),
+        optimizer_word(),
         *rule_words().values(),
         Word(
             "solver",

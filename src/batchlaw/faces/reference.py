@@ -9,8 +9,9 @@ from batchlaw.design.glossary import GLOSSARY
 from batchlaw.design.vocabulary import SECTIONS
 from batchlaw.plans.trainers.registry import table_rows as trainer_rows
 from batchlaw.risk.procedure import PROCEDURES, Procedure
+from batchlaw.schedule.optimizers import rule_words
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, parameter_help
-from batchlaw.schedule.update_rule import SGD, rule_words
+from batchlaw.schedule.update_rule import OPTIMIZERS, SGD
 
 # How each kind of word is written in a file or an option.
 _WRITTEN = dict(
@@ -72,6 +73,19 @@ def rules_table() -> str:
     return _words((word, word.help) for word in rule_words().values())
 
 
+def optimizers_table() -> str:
+    """Optimizers: update rules by name, with the options that a name presets."""
+    rows = [
+        (
+            f"`{name}`",
+            f"`{optimizer.kind.name}`",
+            ", ".join(f"`{option}` {value}" for option, value in optimizer.presets.items()) or "-",
+        )
+        for name, optimizer in OPTIMIZERS.items()
+    ]
+    return _table(("optimizer", "update rule", "with"), rows)
+
+
 def trainers_table() -> str:
     """Trainers that a plan can be written for."""
     header = ("format", "trainer", "what is written", "what must be given", "batches change")
@@ -102,6 +116,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "rates": rates_table,
     "rate_parameters": rate_parameters_table,
     "procedures": procedures_table,
+    "optimizers": optimizers_table,
     "rules": rules_table,
     "trainers": trainers_table,
     "words": words_table,

@@ -78,8 +78,8 @@ def plan(
         In place of a spectrum: the influence of every update, from ``adam_influence`` or measured;
         or K candidates, for which the plan minimises the worst case.
     rule
-        The update rule, ``bl.sgd(...)``; plain SGD by default. Not with ``influence``, which
-        already includes it.
+        The update rule, ``bl.sgd(...)`` or ``bl.adam(...)``. It must be given, but not with
+        ``influence``, which already includes it.
     noise : (T,) array or "model", optional
         Variance of the gradient noise at every step, up to a factor, from a pilot run; or the
         problem's own, s2 + bias_t. The plan then follows sqrt(kappa_t noise_t).
@@ -122,7 +122,7 @@ def plan(
     source = _given(influence, spectrum, rule, gamma)
     if source is None:
         spectrum = PowerLaw() if spectrum is None else check_spectrum(spectrum)
-        update = rule_of(rule)
+        update = _named(rule)
         run.check_rule(update)
         source = _from_spectrum(spectrum, gamma, update)
     level, noise_assumptions = _noise(noise, spectrum, gamma, rule)
@@ -220,6 +220,17 @@ def _given(
         return _Source(kappa, kappa[None, :], (noise,))
     safe = f"{candidates.shape[0]} influences are possible, and the worst case is made best"
     return _Source(robust_influence(candidates).influence, candidates, (noise, safe))
+
+
+def _named(rule: UpdateRule | None) -> UpdateRule:
+    """The update rule, which has no default: what a plan is worth depends on it."""
+    if rule is None:
+        raise InputError(
+            "rule",
+            f"must be given, such as bl.sgd(), bl.sgd(0.9, pytorch=True) or bl.adam(); or "
+            f"{arg('influence')}",
+        )
+    return rule_of(rule)
 
 
 def _from_spectrum(spectrum: Spectrum, gamma: FloatArray, rule: UpdateRule) -> _Source:

@@ -101,7 +101,7 @@ class Procedure(ABC):
             raise InputError("procedure", "has no risk without Monte Carlo", self.name)
         if not self.solves(rule):
             raise InputError(
-                rule.changed[0],
+                rule.departure,
                 f"has no risk without Monte Carlo with procedure {self.name}",
                 hint="simulate it, or solve it for one dataset",
             )

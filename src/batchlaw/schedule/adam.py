@@ -46,6 +46,8 @@ class Adam(UpdateRule):
     """
 
     name: ClassVar[str] = "adam"
+    # A batch also changes the scales of later updates, through the second moments.
+    has_influence: ClassVar[bool] = False
 
     beta1: float = field(
         default=0.9,
@@ -63,7 +65,7 @@ class Adam(UpdateRule):
         default=0.0,
         metadata={
             WORD: Word(
-                "weight_decay", REAL, "Decoupled weight decay of AdamW; 0 by default.", low=0
+                "weight_decay", REAL, "Decoupled weight decay; 0 by default, 0.01 for adamw.", low=0
             )
         },
     )

@@ -39,6 +39,9 @@ class UpdateRule(ABC):
     """
 
     name: ClassVar[str]
+    # Whether a batch acts on the final risk through the noise of its own update only, so that each
+    # update has an influence.
+    has_influence: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -53,6 +56,11 @@ class UpdateRule(ABC):
             for option in fields(self)
             if not _equals(getattr(self, option.name), option.default)
         )
+
+    @property
+    def departure(self) -> str:
+        """The argument that makes it differ from plain SGD: an option, or the rule itself."""
+        return next(iter(self.changed), "rule")
 
     @abstractmethod
     def readout(self, steps: int) -> FloatArray | None:
@@ -88,7 +96,11 @@ class SGD(UpdateRule):
 
     momentum: float | FloatArray = field(
         default=0.0,
-        metadata={WORD: Word("momentum", REAL, "beta of SGD; 0 by default.", low=0, high=0.999)},
+        metadata={
+            WORD: Word(
+                "momentum", REAL, "beta of SGD; 0 by default, 0.9 for momentum.", low=0, high=0.999
+            )
+        },
     )
     nesterov: bool = field(
         default=False,
@@ -199,37 +211,40 @@ class SGD(UpdateRule):
         return f"{method} and {result}, without {without}"
 
 
+@dataclass(frozen=True)
+class Optimizer:
+    """A rule under a name, with the options that the name presets; the first one marks it."""
+
+    kind: type[UpdateRule]
+    presets: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        """The option that tells the optimizer from the plain rule; empty for the rule itself."""
+        return next(iter(self.presets), "")
+
+
 RULES: dict[str, type[UpdateRule]] = {}
+OPTIMIZERS: dict[str, Optimizer] = {}
 
 
-def register_rule(kind: type[UpdateRule]) -> type[UpdateRule]:
-    """Add a rule; every interface then offers its name and options."""
+def register_rule(kind: type[UpdateRule], **presets: Mapping[str, Any]) -> type[UpdateRule]:
+    """Add a rule; every interface then offers its name and options.
+
+    Parameters
+    ----------
+    kind
+        The rule; its name is also that of an optimizer.
+    **presets
+        Further optimizers: the rule with these options in place of its defaults.
+    """
     RULES[kind.name] = kind
+    OPTIMIZERS[kind.name] = Optimizer(kind)
+    OPTIMIZERS.update({name: Optimizer(kind, options) for name, options in presets.items()})
     return kind
 
 
-register_rule(SGD)
-
-
-def rule_words() -> dict[str, Word]:
-    """The options of all rules, by name."""
-    return {
-        option.name: option.metadata[WORD]
-        for kind in RULES.values()
-        for option in fields(kind)
-        if WORD in option.metadata
-    }
-
-
-def rule_by_words(given: Mapping[str, Any]) -> UpdateRule:
-    """The first rule that has all of the given options."""
-    options = {name: given[name] for name in rule_words() if given.get(name) not in (None, False)}
-    kind = next(
-        (kind for kind in RULES.values() if options.keys() <= {f.name for f in fields(kind)}), None
-    )
-    if kind is None:
-        raise InputError("rule", f"must have all of {', '.join(options)}, and no rule has")
-    return kind(**options)
+register_rule(SGD, momentum={"momentum": 0.9, "pytorch": True})
 
 
 def sgd(

@@ -15,7 +15,8 @@ from batchlaw.design.vocabulary import DEFAULTS, problem_words
 from batchlaw.faces.app.controls import MOST_DIRECTIONS, page_name
 from batchlaw.faces.app.fields import page_of
 from batchlaw.risk.procedure import Procedure, procedure_by_words
-from batchlaw.schedule.update_rule import UpdateRule, rule_by_words, rule_words
+from batchlaw.schedule.optimizers import rule_by_words, rule_words
+from batchlaw.schedule.update_rule import UpdateRule
 
 # Steps x directions.
 MOST_WORK = 2 * 10**7

@@ -80,15 +80,23 @@ def _procedure() -> Iterator[Row]:
     group = "Procedure"
     known = {name: kind for name, kind in PROCEDURES.items() if kind.summary}
     with_rules = [name for name, kind in known.items() if _takes_rules(kind)]
+    # Everything on the page is drawn from influences.
+    rules = [kind for kind in RULES.values() if kind.has_influence]
     for word in solver_words():
         users = [name for name, kind in known.items() if word.name in _defaults(kind)]
-        rules = [kind for kind in RULES.values() if word.name in _defaults(kind)]
+        owners = [kind for kind in rules if word.name in _defaults(kind)]
         if word.name == "procedure":
             yield replace(word, choices=tuple(known)), DEFAULTS[word.name], group, {}
         elif users:
             yield word, _defaults(known[users[0]])[word.name], group, {"procedure": users}
-        elif rules:
-            yield word, _defaults(rules[0])[word.name], group, {"procedure": with_rules}
+        elif word.name == "optimizer" and len(rules) > 1:
+            names = tuple(kind.name for kind in rules)
+            yield replace(word, choices=names), names[0], group, {"procedure": with_rules}
+        elif owners:
+            shown: ShownWith = {"procedure": with_rules}
+            if len(owners) < len(rules):
+                shown = {**shown, "optimizer": [kind.name for kind in owners]}
+            yield word, _defaults(owners[0])[word.name], group, shown
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:

@@ -163,7 +163,7 @@ def _notes(band: InfluenceBand) -> list[str]:
 
 def _plan_command(directory: Path, rates: RateOptions, gamma: FloatArray) -> str:
     given = [(f"--{name.replace('_', '-')}", str(value)) for name, value in rates.words().items()]
-    words = ["batchlaw", "plan", "--problem", str(directory / "spectrum.csv")]
+    words = ["batchlaw", "plan", "--optimizer", "sgd", "--problem", str(directory / "spectrum.csv")]
     words += [word for pair in given for word in pair]
     return shlex.join([*words, "--budget", f"{8 * gamma.size}"])
 

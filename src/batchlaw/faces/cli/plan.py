@@ -30,7 +30,8 @@ from batchlaw.plans.plan import NOISE, Plan, samples_of_budget
 from batchlaw.plans.planner import STAGES, UNPREDICTED, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
-from batchlaw.schedule.update_rule import rule_by_words, rule_words
+from batchlaw.schedule.optimizers import optimizer_word, rule_by_words, rule_words
+from batchlaw.schedule.update_rule import OPTIMIZERS, UpdateRule
 
 # Changes against a constant batch of the same sum, in per cent: the whole risk first.
 CHANGES = {
@@ -67,7 +68,9 @@ if TYPE_CHECKING:
     ProcedureName: TypeAlias = str
 else:
     PlanProblem = option_class("PlanProblem", problem_words("an unknown power law"))
-    RuleOptions = option_class("RuleOptions", tuple(rule_words().values()))
+    RuleOptions = option_class(
+        "RuleOptions", (optimizer_word("it must be named"), *rule_words().values())
+    )
     ProcedureName = choice_of(tuple(plannable()))
 
 
@@ -138,6 +141,7 @@ def plan(
         Directory for plan.json, plan.csv and plan.png.
     """
     trainer = None if format_ is None else TRAINERS[checks.choice("format", format_, TRAINERS)]
+    update = _rule(rule)
     gamma = rates_by_words(rates.words())
     spectrum = _spectrum(problem, exponent, scale)
     if noise == "model" and not isinstance(spectrum, Problem):
@@ -165,7 +169,7 @@ def plan(
         gamma,
         samples if tokens is None else tokens,
         spectrum=spectrum,
-        rule=rule_by_words(rule.words()),
+        rule=update,
         noise=noise if noise in (None, "model") else read_schedule(Path(noise), "noise"),
         stages=stages,
         min_batch=min_batch,
@@ -189,6 +193,15 @@ def plan(
     if output_dir is not None:
         print(f"\nplan.json, plan.csv and plan.png in {output_dir}")
     return 0
+
+
+def _rule(options: Options) -> UpdateRule:
+    """The rule of the named optimizer; there is no default, because the plan depends on it."""
+    words = options.words()
+    if "optimizer" not in words:
+        *others, last = OPTIMIZERS
+        raise InputError("rule", f"must be named: {', '.join(others)} or {last}")
+    return rule_by_words(words)
 
 
 def _print_export(
