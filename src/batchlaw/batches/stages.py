@@ -126,6 +126,27 @@ def best_stages(
     return _result(kappa, total, ends, sizes, unit, integer, bound, loss)
 
 
+def sizes_of_stages(influence: ArrayLike, ends: IntArray, budget: int, limits: Limits) -> IntArray:
+    """Whole batches (T,) with the least sum kappa_t / B_t for stages that end after ``ends``.
+
+    Parameters
+    ----------
+    influence : (T,) array
+        kappa_t, not all zero.
+    ends
+        The last step of each stage, 1-based.
+    budget
+        At most this many samples in all.
+    limits
+        Constraints on every batch.
+    """
+    kappa = checks.vector("influence", influence)
+    low, high, unit, total = limits.units(kappa.size, budget)
+    task = _Task.of(kappa / kappa.max(), float(total // unit), low, high, True)
+    sizes = (unit * task.sizes(ends)).astype(np.int64)
+    return np.repeat(sizes, np.diff(ends, prepend=0))
+
+
 def _result(
     kappa: FloatArray,
     budget: int,

@@ -1,0 +1,257 @@
+"""A plan for an unknown problem: the batches that hold over a whole range of problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from batchlaw._base import checks
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw._base.errors import InputError
+from batchlaw.batches.factors import stages_by_factors
+from batchlaw.batches.limits import Limits
+from batchlaw.batches.rules import RULES
+from batchlaw.batches.sharing import greedy
+from batchlaw.batches.stages import best_stages, sizes_of_stages
+from batchlaw.design.plan_cases import SCORE_ROWS, CaseSlopes, PlanCases, Rows
+from batchlaw.design.plan_search import (
+    Cells,
+    Judge,
+    judged,
+    mean,
+    mean_without_losses,
+    minimise,
+    start_cells,
+    worst,
+)
+from batchlaw.influences.weights import influence_proxy
+from batchlaw.model.spectrum import USUAL_STEP
+from batchlaw.schedule.update_rule import UpdateRule
+
+# The standards that a recommended plan meets, in words.
+EVERYWHERE = "better than constant in every case"
+NOWHERE_WORSE = "better than constant in the median case and nowhere worse"
+NOTHING = "no schedule is better than constant in every case"
+# Cells of constant batch in the search; rounds of descent: of a case's own optimum, from every
+# start, and from the best of them.
+CELLS, OWN_ROUNDS, START_ROUNDS, FINAL_ROUNDS = 32, 30, 10, 50
+# Ratios of two schedules from merged updates are within this of those from single updates.
+RATIO_ERROR = 0.005
+# A plan is recommended only where it gains this share in the median case: the mean field itself is
+# within 3 % along a run, and a smaller gain is not worth a change of batches.
+WORTH = 0.03
+# Shares of a plan's departure from a constant batch that are tried, the largest first.
+DEPARTURES = (1.0, 0.8, 0.6)
+# Starts of the search, besides SGD's influence and Li, Bu and Xu's rule.
+STARTING_RULES = ("constant", "early-large", "like the rate", "linear ramp")
+PROXY_EXPONENT = 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class RobustPlan:
+    """A plan over a range of problems, and what it is worth in each of them.
+
+    Attributes
+    ----------
+    batches : (T,) array
+        The schedule to use: the constant one where none is recommended, unless asked for boldly.
+    constant : (T,) array
+        The most even schedule that the limits allow.
+    recommended
+        Whether ``batches`` are better than constant ones by the stated standard.
+    standard
+        Which standard a recommended plan meets, or that none does, in words.
+    cases
+        The problems of the range: a, b, noise_to_signal and rate_scale.
+    ratios : (K,) array
+        Excess of ``batches`` over that of ``constant``.
+    regret : (K,) array
+        log of the excess over the best schedule found for that case alone.
+    constant_regret : (K,) array
+        The same of ``constant``.
+    """
+
+    batches: IntArray
+    constant: IntArray
+    recommended: bool
+    standard: str
+    cases: tuple[dict[str, float], ...]
+    ratios: FloatArray
+    regret: FloatArray
+    constant_regret: FloatArray
+
+
+def robust_plan(
+    rates: ArrayLike, budget: int, rule: UpdateRule, limits: Limits, *, bold: bool = False
+) -> RobustPlan:
+    """Batches for a rule and a shape of the rates over the range of ``design.plan_range``.
+
+    Three schedules are sought: the one of least worst regret, recommended where it beats a
+    constant batch in every case by more than the model's error; the one of best mean that is
+    nowhere worse than constant, recommended where it gains at least ``WORTH`` in the median case;
+    and, with ``bold``, the one of least mean regret.
+
+    Parameters
+    ----------
+    rates : (T,) array
+        Step sizes; only their shape matters, because every case has a peak of its own.
+    budget
+        Samples in all.
+    rule
+        Adam or SGD, read out at the last iterate.
+    limits
+        Constraints on the batches.
+    bold
+        Take the schedule of least mean regret, whether recommended or not.
+    """
+    gamma = checks.vector("rates", rates)
+    if not gamma.any():
+        raise InputError("rates", "must not all be zero")
+    search = _Search(gamma, checks.count("budget", budget), rule, limits)
+    return _verdict(search, bold)
+
+
+def score(
+    rates: ArrayLike, schedules: Mapping[str, ArrayLike], rule: UpdateRule
+) -> dict[str, FloatArray]:
+    """(K,) ratios of every schedule's excess to a constant batch's, over the same range.
+
+    The constant batch is the schedule named "constant", or one with the first one's sum.
+    """
+    gamma = checks.vector("rates", rates)
+    sizes = {
+        name: checks.batches(batches, gamma.size, whole=False)[0]
+        for name, batches in schedules.items()
+    }
+    first = next(iter(sizes.values()))
+    constant = sizes.get("constant", np.full(gamma.size, first.mean()))
+    cases = PlanCases.of(gamma, float(constant.mean()), rule, SCORE_ROWS)
+    ratios = cases.ratios(list(sizes.values()), constant)
+    return dict(zip(sizes, ratios, strict=True))
+
+
+class _Search:
+    """The search for one setting."""
+
+    def __init__(self, gamma: FloatArray, budget: int, rule: UpdateRule, limits: Limits) -> None:
+        self.gamma, self.budget, self.limits = gamma, budget, limits
+        low, high, unit, _ = limits.units(gamma.size, budget)
+        self.cases = PlanCases.of(gamma, budget / gamma.size, rule)
+        self.slopes = CaseSlopes(self.cases)
+        self.rows = self.cases.rows
+        self.bounds = float(budget), float(low * unit), float(high * unit)
+        even = np.full(self.rows.counts.size, budget / gamma.size)
+        self.constant_logs, _ = self.slopes.all(even)
+        self.best_logs = self.constant_logs
+
+    def prepare(self) -> None:
+        """Starts, and the optimum of every case alone."""
+        ends = Rows.of(self.rows.counts.size, CELLS).ends
+        self.cells = Cells.of(ends, self.rows.counts, *self.bounds)
+        self.starts = [start_cells(self.cells, shape) for shape in self._shapes()]
+        self.best_logs = self._own_optima()
+
+    def _shapes(self) -> list[FloatArray]:
+        """The starts, by row."""
+        shapes = {name: RULES[name](self.gamma) for name in STARTING_RULES}
+        trace = USUAL_STEP / float(self.gamma.max())
+        shapes["SGD's influence"] = np.sqrt(influence_proxy(self.gamma, PROXY_EXPONENT, trace))
+        # Li, Bu and Xu: the rate over the root of the rate to come, its own included.
+        to_come = np.cumsum(self.gamma[::-1])[::-1]
+        shapes["Li-Bu-Xu"] = self.gamma / np.sqrt(np.maximum(to_come, np.finfo(float).tiny))
+        return [self.rows.mean(shape) for shape in shapes.values()]
+
+    def _own_optima(self) -> FloatArray:
+        """log excess of the best schedule found for every case alone, or of a constant one."""
+        cells, starts = self.cells, self.starts
+        at_starts = np.array([self.slopes.all(cells.rows(start))[0] for start in starts])
+        first = at_starts.argmin(axis=0)
+
+        def own(k: int) -> float:
+            return minimise(cells, starts[first[k]], lambda b: self.slopes.one(k, b), OWN_ROUNDS)[1]
+
+        return np.minimum(self.slopes.map(own), self.constant_logs)
+
+    def schedule(self, judge: Judge, reference: FloatArray) -> FloatArray:
+        """Real batches: free cells from all starts, then stages of the same shape."""
+        cells, value_of = self.cells, judged(self.slopes, reference, judge)
+        found = [minimise(cells, start, value_of, START_ROUNDS) for start in self.starts]
+        best = min(found, key=lambda pair: pair[1])[0]
+        sizes, _ = minimise(cells, best, value_of, FINAL_ROUNDS)
+        if self.limits.stages is None:
+            centres = 0.5 * (self.rows.ends[cells.ends[1:]] + self.rows.ends[cells.ends[:-1]])
+            logs = np.interp(np.arange(self.gamma.size) + 0.5, centres, np.log(sizes))
+            return np.asarray(np.exp(logs))
+        by_row = cells.rows(sizes)
+        stages = Limits(stages=self.limits.stages)
+        staged = best_stages(by_row**2, int(by_row.sum()) + by_row.size, stages, integer=False)
+        ends = np.append(0, staged.ends)
+        stage_cells = Cells.of(ends, self.rows.counts, *self.bounds)
+        start = np.add.reduceat(by_row, ends[:-1]) / np.diff(ends)
+        sizes, _ = minimise(stage_cells, start, value_of, FINAL_ROUNDS)
+        return np.repeat(stage_cells.rows(sizes), np.diff(self.rows.ends))
+
+    def whole(self, shape: FloatArray) -> IntArray:
+        """Whole batches within the limits for real ones, which are their own square-root rule."""
+        kappa, limits = (shape / shape.max()) ** 2, self.limits
+        if limits.stages is None:
+            low, high, unit, budget = limits.units(shape.size, self.budget)
+            return unit * greedy(kappa, budget // unit, low, high)
+        ends = np.append(np.flatnonzero(np.diff(shape)) + 1, shape.size)
+        batches = sizes_of_stages(kappa, ends, self.budget, limits)
+        if limits.batch_factor is None:
+            return batches
+        sizes = batches[ends - 1].astype(np.float64)
+        stepped = stages_by_factors(kappa, ends, sizes, self.budget, limits)
+        if stepped is None:
+            raise InputError("batch_factor", "must let some schedule fit", f"{limits.batch_factor}")
+        return stepped.astype(np.int64)
+
+
+def _verdict(search: _Search, bold: bool) -> RobustPlan:
+    """The first schedule that meets a standard; else the bold one if asked for, else constant."""
+    constant = search.whole(np.ones(search.gamma.size))
+    cases = search.cases.on_rows(SCORE_ROWS)
+    found = _Found(constant, np.ones(len(cases.cases)), "")
+    if search.gamma.size > 1 and search.limits.stages != 1:
+        search.prepare()
+        found = _recommended(search, cases, constant) or found
+        if bold:
+            boldest = search.whole(search.schedule(mean, search.best_logs))
+            found = _Found(boldest, cases.ratios([boldest], constant)[0], found.standard)
+    constant_regret = search.constant_logs - search.best_logs
+    return RobustPlan(
+        batches=found.batches,
+        constant=constant,
+        recommended=bool(found.standard),
+        standard=found.standard or NOTHING,
+        cases=tuple(case.words for case in cases.cases),
+        ratios=found.ratios,
+        regret=constant_regret + np.log(found.ratios),
+        constant_regret=constant_regret,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Found:
+    batches: IntArray
+    ratios: FloatArray
+    standard: str
+
+
+def _recommended(search: _Search, cases: PlanCases, constant: IntArray) -> _Found | None:
+    standards: list[tuple[str, Judge, FloatArray, float]] = [
+        (EVERYWHERE, worst, search.best_logs, RATIO_ERROR),
+        (NOWHERE_WORSE, mean_without_losses, search.constant_logs, 0.0),
+    ]
+    for standard, judge, reference, margin in standards:
+        real = search.schedule(judge, reference)
+        # Where whole numbers make a case lose, a part of the departure may still be safe.
+        options = [search.whole(real**share) for share in DEPARTURES]
+        for batches, ratios in zip(options, cases.ratios(options, constant), strict=True):
+            if ratios.max() <= 1.0 - margin and np.median(ratios) <= 1.0 - WORTH:
+                return _Found(batches, ratios, standard)
+    return None
