@@ -34,10 +34,11 @@ SUBMODULES = {
     """,
     "design": """
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
-        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation Worth WorthMap
+        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation Sensitivity
+        Worth WorthMap
         best_batch best_run_length best_run_length_and_rate by_law compare exact frontier
         largest_harmless_batch model_noise noise_scales paired_difference plan_weights
-        reducible_curve risk_quantiles run_length_choices saturation saturation_batch
+        reducible_curve risk_quantiles run_length_choices saturation saturation_batch sensitivity
         simulate_procedure worth worth_map
     """,
     "estimate": """

@@ -33,6 +33,7 @@ from batchlaw.design.run_length import (
     run_length_choices,
 )
 from batchlaw.design.schedule_worth import Worth, WorthMap, worth, worth_map
+from batchlaw.design.sensitivity import Sensitivity, sensitivity
 from batchlaw.risk.own_procedure import paired_difference, simulate_procedure
 from batchlaw.risk.procedure import Procedure
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
@@ -53,6 +54,7 @@ __all__ = [
     "Reshuffled",
     "RunChoice",
     "Saturation",
+    "Sensitivity",
     "Worth",
     "WorthMap",
     "best_batch",
@@ -72,6 +74,7 @@ __all__ = [
     "run_length_choices",
     "saturation",
     "saturation_batch",
+    "sensitivity",
     "simulate_procedure",
     "worth",
     "worth_map",
