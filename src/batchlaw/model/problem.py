@@ -98,6 +98,11 @@ class Problem:
         return np.sqrt(self.target_energy)
 
     @property
+    def over_prior(self) -> bool:
+        """Whether the target energies are means over a prior, as on nodes and of ``prior_mean``."""
+        return self._prior is not None and self.target_energy is self._prior[0]
+
+    @property
     def axes(self) -> FloatArray:
         """Eigenvectors of Sigma in the sketch's own coordinates, one per row (drawn problems)."""
         if self._axes is None:

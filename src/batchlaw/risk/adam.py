@@ -6,18 +6,24 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
-from batchlaw._base.checks import Batches
+from batchlaw._base.checks import Batches, FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw._base.kernels.adam_spread import AT_MEAN, RESUMMED
 from batchlaw.model.problem import Problem
+from batchlaw.risk.adam_diagonal import diagonal_moments
 from batchlaw.risk.adam_matrix import matrix_moments
+from batchlaw.risk.on_nodes import approximation_notes
 from batchlaw.risk.result import Note, Risk
 from batchlaw.risk.stability import check_overflow, excess_note
-from batchlaw.schedule.adam import Adam
+from batchlaw.schedule.adam import SKETCH, Adam
 
 MEAN_FIELD = Note(
-    "Adam's risk is a mean field: v is lognormal around its mean and independent of the error; "
-    "the uncertainty is estimated from the size of that correction",
+    "Adam's risk is a mean field, v lognormal around its mean; its uncertainty is 1 % and a "
+    "quarter of what v's spread changes, as measured by simulation (docs/adam_mean_field.md)",
+    "approximation",
+)
+OVER_PRIOR = Note(
+    "the target is averaged over its prior before the run: exact for SGD, a further approximation "
+    "for Adam, whose risk is not linear in the target, and not part of the stated uncertainty",
     "approximation",
 )
 # Stated relative error: a share of what v's spread changes, and a floor; the measured errors are
@@ -31,30 +37,39 @@ def adam_risk(
     """Mean field of Adam's risk for any rates and batches; see ``one_pass_risk``.
 
     Bias is the mean iterate's part of the excess and variance the rest. ``uncertainty`` is the
-    stated relative error of the excess.
+    stated relative error of the excess, that of the nodes included.
     """
     gamma = checks.vector("rates", rates)
     if not gamma.any():
         raise InputError("rates", "must not all be zero")
     sizes = checks.batches(batches, gamma.size, whole=False)
+    moments = matrix_moments if rule.basis == SKETCH else diagonal_moments
 
-    at_mean, parts = (
-        matrix_moments(problem, gamma, sizes, rule, trajectory, order)
-        for order in (AT_MEAN, RESUMMED)
-    )
+    def parts_of(nodes: Problem) -> FloatArray:
+        return moments(nodes, gamma, sizes, rule, trajectory, spread=True)
+
+    parts = parts_of(problem)
     check_overflow(parts, gamma, sizes)
     excess = parts.sum(axis=-1)
-    uncertainty = FLOOR + SHARE_OF_SPREAD * np.abs(at_mean.sum(axis=-1) / excess - 1.0)
-    note = excess_note(problem, excess)
+    at_mean = moments(problem, gamma, sizes, rule, trajectory, spread=False).sum(axis=-1)
+    uncertainty = FLOOR + SHARE_OF_SPREAD * np.abs(at_mean / excess - 1.0)
+    if problem.coarser is not None:
+        uncertainty += problem.node_error(parts_of, parts)
+    notes = (
+        MEAN_FIELD,
+        OVER_PRIOR if problem.over_prior else None,
+        excess_note(problem, excess),
+        *approximation_notes(problem),
+    )
     if checks.is_single(batches):
         parts, uncertainty = parts[0], uncertainty[0]
     return Risk(
         procedure=rule.title("one-pass SGD"),
-        method="mean field of the second moments",
+        method=problem.described("mean field of the second moments"),
         irreducible=problem.irreducible,
         approximation=problem.approximation,
         bias=parts[..., 0],
         variance=parts[..., 1],
         uncertainty=uncertainty,
-        notes=(MEAN_FIELD, *(() if note is None else (note,))),
+        notes=tuple(note for note in notes if note is not None),
     ).named(batches)

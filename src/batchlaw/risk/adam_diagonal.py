@@ -9,6 +9,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.kernels import adam_diagonal as kernels
+from batchlaw._base.kernels.adam_diagonal_spread import adam_diagonal_moments
 from batchlaw.model.problem import Problem
 from batchlaw.schedule.adam import GENERIC, Adam
 from batchlaw.schedule.averages import running_readout
@@ -36,15 +37,31 @@ def step_table(rates: FloatArray, rule: Adam, merged: FloatArray | None = None) 
 
 
 def diagonal_moments(
-    problem: Problem, rates: FloatArray, batches: FloatArray, rule: Adam, trajectory: bool = False
+    problem: Problem,
+    rates: FloatArray,
+    batches: FloatArray,
+    rule: Adam,
+    trajectory: bool = False,
+    spread: bool = False,
 ) -> FloatArray:
-    """Bias and variance of Adam's readout, (S, 2) or with a trajectory (S, T + 1, 2)."""
+    """Bias and variance of Adam's readout, (S, 2) or with a trajectory (S, T + 1, 2).
+
+    With ``spread`` v varies around its mean, as in ``adam_matrix``; without, it is at its mean, as
+    in ``diagonal_slopes``.
+    """
     out = np.empty((batches.shape[0], rates.size + 1 if trajectory else 1, 2))
     readout = running_readout(rule.readout(rates.size), rates.size)
-    kernels.diagonal_moments(
-        *_state(problem), step_table(rates, rule), readout, rule.eps, rule.basis == GENERIC,
-        1.0 / batches, out,
-    )  # fmt: skip
+    generic = rule.basis == GENERIC
+    if spread:
+        betas = (rule.beta1, rule.beta2, rule.eps, rule.weight_decay)
+        adam_diagonal_moments(
+            *_state(problem), rates, batches, betas, readout, generic, 1.0, out
+        )  # fmt: skip
+    else:
+        kernels.diagonal_moments(
+            *_state(problem), step_table(rates, rule), readout, rule.eps, generic,
+            1.0 / batches, out,
+        )  # fmt: skip
     return out if trajectory else out[:, 0]
 
 

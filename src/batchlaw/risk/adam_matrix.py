@@ -6,7 +6,6 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.kernels.adam_matrix import adam_moments
-from batchlaw._base.kernels.adam_spread import RESUMMED
 from batchlaw.model.problem import Problem
 from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.averages import running_readout
@@ -18,12 +17,12 @@ def matrix_moments(
     batches: FloatArray,
     rule: Adam,
     trajectory: bool = False,
-    order: int = RESUMMED,
+    spread: bool = True,
 ) -> FloatArray:
     """Bias and variance of Adam's readout, (S, 2) or with a trajectory (S, T + 1, 2).
 
-    ``order`` is how v's spread enters, one of ``_base.kernels.adam_spread``. A step costs three
-    products with Sigma, two without momentum, and one more with an average.
+    Without ``spread`` v is at its mean. A step costs three products with Sigma, two without
+    momentum, and one more with an average.
     """
     out = np.empty((batches.shape[0], rates.size + 1 if trajectory else 1, 2))
     adam_moments(
@@ -34,7 +33,7 @@ def matrix_moments(
         batches,
         (rule.beta1, rule.beta2, rule.eps, rule.weight_decay),
         running_readout(rule.readout(rates.size), rates.size),
-        order,
+        float(spread),
         out,
     )
     return out if trajectory else out[:, 0]

@@ -5,11 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from batchlaw._base.kernels.adam_spread import noise_over_drift, squared_gradient, step_factors
+from batchlaw._base.kernels.adam_spread import (
+    NO_GRADIENT,
+    noise_over_drift,
+    squared_gradient,
+    step_factors,
+)
 from batchlaw._base.kernels.common import REORDER
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
 def _trace(a, b):  # type: ignore[no-untyped-def]
     """tr(a b) of symmetric matrices."""
     total = 0.0
@@ -19,51 +24,50 @@ def _trace(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
 def _steps(  # type: ignore[no-untyped-def]
-    sigma, signal, noise, batch, rate, step, rule, order, spread, v, tilt, D
+    sigma, signal, noise, batch, rate, step, rule, spreads, spread, v, tilt, D
 ):
-    """Update v, its spread and its tilt; fill the rows of D: in the drift, in the noise, of pairs.
+    """Update v, its spread and its tilt, and fill D.
 
-    Rows of ``spread`` are Var(v), the part that all coordinates of a batch share and the rest.
+    Rows of ``spread`` are Var(v): the part that all coordinates of a batch share, and the rest.
+    Rows of D are the step in the drift and in the noise, and two whose products over a pair of
+    coordinates are the steps' relative covariance from either part.
     """
     beta1, beta2, eps, _ = rule
-    keep = 1.0 - beta1**step
-    root = 1.0 - beta2**step
+    keep, root = 1.0 / (1.0 - beta1**step), 1.0 / (1.0 - beta2**step)
     ratio = noise_over_drift(beta1, beta2, step)
+    pace = spreads * (1.0 - beta2)
     for i in range(v.size):
-        g2 = signal[i, i]
-        h = sigma[i, i] * noise
-        v[i] = beta2 * v[i] + (1.0 - beta2) * (g2 + (g2 + h) / batch)
+        g2, h = signal[i, i], sigma[i, i] * noise
         tilted, common, own = squared_gradient(h, g2, batch)
-        tilt[i] = beta1 * beta2 * tilt[i] + (1.0 - beta1) * (1.0 - beta2) * tilted
-        spread[0, i] = beta2 * beta2 * spread[0, i] + (1.0 - beta2) ** 2 * common
-        spread[1, i] = beta2 * beta2 * spread[1, i] + (1.0 - beta2) ** 2 * own
-        scale = np.sqrt(v[i] / root) + eps
-        if scale == 0.0:  # no gradient yet, so nothing to scale
-            D[:, i] = 0.0
-            continue
-        power = 0.5 * (1.0 - eps / scale)
-        weight = 1.0 / v[i] if v[i] > 0.0 else 0.0
-        drift = tilt[i] * weight / keep
-        variance = (spread[0, i] + spread[1, i]) * weight * weight
-        D[0, i], D[1, i], pair = step_factors(drift, ratio * drift, variance, power, order)
-        whole = rate / keep / scale
-        D[0, i] *= whole
-        D[1, i] *= whole
-        D[2, i] = pair * np.sqrt(spread[0, i]) * weight
-        D[3, i] = pair * np.sqrt(spread[1, i]) * weight
+        v[i] = beta2 * v[i] + (1.0 - beta2) * (g2 + (g2 + h) / batch)
+        tilt[i] = beta1 * beta2 * tilt[i] + (1.0 - beta1) * pace * tilted
+        spread[0, i] = beta2 * beta2 * spread[0, i] + pace * (1.0 - beta2) * common
+        spread[1, i] = beta2 * beta2 * spread[1, i] + pace * (1.0 - beta2) * own
+        second = max(v[i], NO_GRADIENT)
+        scale = np.sqrt(second * root) + eps
+        drift_tilt = tilt[i] * keep / second
+        whole = spread[0, i] + spread[1, i]
+        drift, noisy, square = step_factors(
+            drift_tilt, ratio * drift_tilt, whole / second**2, 0.5 * (1.0 - eps / scale)
+        )
+        D[0, i] = drift * rate * keep / scale
+        D[1, i] = noisy * rate * keep / scale
+        share = square / whole if whole > 0.0 else 0.0
+        D[2, i] = np.sqrt(share * spread[0, i])
+        D[3, i] = np.sqrt(share * spread[1, i])
 
 
-@njit(nogil=True, cache=True, fastmath=REORDER)
+@njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
 def adam_moments(  # type: ignore[no-untyped-def]
-    sigma, target, residual_variance, rates, batches, rule, running, order, out
+    sigma, target, residual_variance, rates, batches, rule, running, spreads, out
 ):
     """The mean field of docs/adam_mean_field.md. ``out`` is (S, K, 2): bias and variance.
 
     K = T + 1 records the start and every step, K = 1 the end only. ``rule`` is (beta1, beta2,
     eps, weight_decay), rows of ``running`` are (hold, weight) of the readout s' = hold s +
-    weight e', ``order`` is one of ``adam_spread``. Per schedule the state is E[e e'], E[m e'],
+    weight e', ``spreads`` is 1, or 0 for v at its mean. Per schedule the state is E[e e'], E[m e'],
     E[m m'], the means of e and m, and v; with an average E[s e'], E[s m'], tr(Sigma E[s s']) too.
     """
     S, T = batches.shape
@@ -106,7 +110,7 @@ def adam_moments(  # type: ignore[no-untyped-def]
             np.dot(state[:rows], sigma, product[:rows])
             np.dot(sigma, eg, gg)
             noise = np.trace(eg) + residual_variance
-            _steps(sigma, gg, noise, batch, rates[t], t + 1, rule, order, spread, v, tilt, D)
+            _steps(sigma, gg, noise, batch, rates[t], t + 1, rule, spreads, spread, v, tilt, D)
             shrink = 1.0 - rates[t] * decay
             pull = rates[t] * decay * target
             m = beta1 * m + gain * (sigma @ e)

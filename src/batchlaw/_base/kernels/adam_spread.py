@@ -12,13 +12,15 @@ and Var(G^2) = k4/B^3 + 4 g k3/B^2 + 4 g^2 k2/B + 2 k2^2/B^2.
 
 from __future__ import annotations
 
+import math
+
 from numba import njit
 
-# How the spread enters: v at its mean, its first-order effect, or the resummed effect.
-AT_MEAN, FIRST_ORDER, RESUMMED = range(3)
+# v below which it counts as zero: its square must not underflow.
+NO_GRADIENT = 1e-150
 
 
-@njit(nogil=True, cache=True, inline="always")
+@njit(nogil=True, cache=True, inline="always", error_model="numpy")
 def squared_gradient(h, g2, batch):  # type: ignore[no-untyped-def]
     """(tilt, common, own): the tilt, and the variance of G^2 in two parts.
 
@@ -50,24 +52,19 @@ def noise_over_drift(beta1, beta2, step):  # type: ignore[no-untyped-def]
     return noise / drift
 
 
-@njit(nogil=True, cache=True, inline="always")
-def step_factors(drift_tilt, noise_tilt, variance, power, order):  # type: ignore[no-untyped-def]
-    """Factors on the step D ~ v^-power: (in the drift, in the noise, of the pair's covariance).
+@njit(nogil=True, cache=True, inline="always", error_model="numpy")
+def step_factors(drift_tilt, noise_tilt, variance, power):  # type: ignore[no-untyped-def]
+    """Factors on the step D ~ v^-power: in the drift, in the noise, and of its squares.
 
-    First order: 1 - p tilt + p (p + 1)/2 V, all relative to v. Resummed: v is lognormal with
-    relative variance V, its mean 1 + tilt where the current gradients weigh it, so that
-    E[v^-p] = (1 + tilt)^-p (1 + V)^(p (p + 1)/2). The covariance of two steps gains the factor
-    1 + c_i c_j Cov(v_i, v_j)/(v_i v_j), c the third number, exact for i = j.
+    Tilts and variance are relative to v. For power 1/2 v is lognormal with relative variance V
+    and has the mean 1 + tilt where the gradients in m weigh it, so that
+    E[v^-1/2] = (1 + tilt)^-1/2 (1 + V)^(3/8). Two steps have the covariance
+    (1 + Cov(v_i, v_j)/(v_i v_j))^(1/4) - 1, the third number for i = j. With eps the power p is
+    smaller, and the factors are those of 1/2 moved towards 1, right to first order:
+    1 - p tilt + p (p + 1)/2 V, and p^2 V.
     """
-    p = power
-    curve = 0.5 * p * (p + 1.0)
-    if order == AT_MEAN:
-        return 1.0, 1.0, 0.0
-    if order == FIRST_ORDER:
-        shared = curve * variance
-        return 1.0 - p * drift_tilt + shared, 1.0 - p * noise_tilt + shared, p
-    shared = (1.0 + variance) ** curve
-    pair = p
-    if variance > 1e-9:
-        pair = (((1.0 + variance) ** (p * p) - 1.0) / variance) ** 0.5
-    return shared * (1.0 + drift_tilt) ** -p, shared * (1.0 + noise_tilt) ** -p, pair
+    fourth = math.sqrt(math.sqrt(1.0 + variance))
+    shared = 1.0 + 4.0 / 3.0 * power * (power + 1.0) * (fourth * math.sqrt(fourth) - 1.0)
+    drift = shared / (1.0 + 2.0 * power * (math.sqrt(1.0 + drift_tilt) - 1.0))
+    noise = shared / (1.0 + 2.0 * power * (math.sqrt(1.0 + noise_tilt) - 1.0))
+    return drift, noise, 4.0 * power * power * (fourth - 1.0)
