@@ -4,7 +4,7 @@
     python benchmarks/adam_mean_field.py --round one  # one of: one, two, section 8, eigen, generic
     python benchmarks/adam_mean_field.py --quick      # every third setting
     python benchmarks/adam_mean_field.py --cost       # also the cost against Monte Carlo
-    python benchmarks/adam_mean_field.py --measure    # measure the averages again: a quarter of an hour
+    python benchmarks/adam_mean_field.py --measure    # the averages again: 15 minutes
 
 The settings were fixed before any of them was compared: two rounds of 18 in the sketch's own
 coordinates, drawn from balanced lists. Round one may be looked at while the theory is developed,
