@@ -1,4 +1,4 @@
-"""The batch sizes that minimise the exact variance, with a certificate."""
+"""The batch sizes that minimise the exact variance, with a certificate, or Adam's excess."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, Unstable, arg
 from batchlaw.batches.limits import Limits
+from batchlaw.design.adam_optimum import adam_optimum
 from batchlaw.design.descent import (
     Feasible,
     Point,
@@ -20,9 +21,11 @@ from batchlaw.design.descent import (
     kkt_residual,
     starting_point,
 )
+from batchlaw.design.sensitivity import adam_slopes
 from batchlaw.design.variance_objective import Objective, general_objective, plain_objective
 from batchlaw.design.whole_batches import whole_batches
 from batchlaw.model.problem import Problem
+from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.update_rule import SGD, UpdateRule, check_stable, linear, rule_of
 
 # Below this KKT residual the optimum is called certified.
@@ -38,18 +41,21 @@ class Optimum:
     batches : (T,) array
         int64, or float64 where real batches were asked for.
     variance
-        The objective at ``batches``: exact variance (one pass), or expected fluctuation
-        (multi-pass).
+        The objective at ``batches``: exact variance (one pass), expected fluctuation (multi-pass),
+        or for Adam, whose batches also move the bias, the whole excess with v at its mean.
     kkt_residual
         Of the continuous optimum: the largest relative excess of what one more sample is worth
-        at a step below its maximum over a step above its minimum. Zero at the optimum.
+        at a step below its maximum over a step above its minimum. Zero at the optimum. For
+        Adam: the relative first-order gain from moving a mean batch between two steps.
     lower_bound
         No schedule within the bounds has a smaller objective, whole or real: the continuous
         optimum's objective minus its duality gap.
     rounds
-        Gradient evaluations needed for the continuous optimum.
+        Gradient evaluations needed for the continuous optimum; for Adam, the number of starts.
     certificate
         What was proven and what was not, in words.
+    optima
+        For Adam: the objective at the real optimum from every start, which may differ.
     """
 
     batches: NDArray[Any]
@@ -58,6 +64,7 @@ class Optimum:
     lower_bound: float
     rounds: int
     certificate: str
+    optima: tuple[float, ...] = ()
 
     @property
     def gap(self) -> float:
@@ -97,6 +104,8 @@ def optimal_batches(
     average: ArrayLike | str | None = None,
     samples: int | None = None,
     replacement: bool = False,
+    multiple_of: int = 1,
+    stages: int | None = None,
 ) -> Optimum:
     r"""Share ``budget`` samples among the updates so that the exact variance is smallest.
 
@@ -108,6 +117,10 @@ def optimal_batches(
 
     Integers come from the greedy rule on w_t at the real optimum, and from exchanges of one
     sample between two steps for as long as one improves the exact variance.
+
+    With Adam the whole excess is minimised, in the mean field with v at its mean. It is not known
+    to be convex: the result is the best stationary point from the starts, the rules that people
+    use, with its residual and what every start led to, and without a bound.
 
     Parameters
     ----------
@@ -140,8 +153,20 @@ def optimal_batches(
         replacement are at most N, and x_t = rho_t, which is convex only up to B = N/2.
     replacement
         With ``samples``: draw within a batch with replacement, x_t = 1/B_t.
+    multiple_of
+        With Adam: every batch is a multiple of this.
+    stages
+        With Adam: the largest number of constant stages.
     """
     rule = rule_of(rule, momentum=momentum, nesterov=nesterov, pytorch=pytorch, average=average)
+    limits = Limits(min_batch, max_batch, multiple_of, stages)
+    if isinstance(rule, Adam):
+        if samples is not None:
+            raise InputError("samples", "needs plain SGD, without momentum and averaging")
+        return _with_adam(problem, checks.vector("rates", rates), budget, rule, limits, integer)
+    for name, value, default in (("multiple_of", multiple_of, 1), ("stages", stages, None)):
+        if value != default:
+            raise InputError(name, "needs Adam here: for SGD use allocate with the influence")
     update = linear(rule, "the optimum")
     gamma = check_stable(rates, float(problem.eigenvalues[0]), update)
     if samples is not None:
@@ -183,6 +208,31 @@ def optimal_batches(
         else "by the greedy rule alone, with too many steps to try every exchange"
     )
     return Optimum(batches, variance, residual, bound, rounds, certificate)
+
+
+def _with_adam(
+    problem: Problem,
+    gamma: NDArray[np.float64],
+    budget: int,
+    rule: Adam,
+    limits: Limits,
+    integer: bool,
+) -> Optimum:
+    if not gamma.any():
+        raise InputError("rates", "must not all be zero")
+    if not integer and limits.multiple_of != 1:
+        raise InputError("multiple_of", "needs integer batches", "integer=False")
+    found = adam_optimum(problem, gamma, budget, rule, limits)
+    batches = found.whole if integer else found.real
+    excess = adam_slopes(problem, gamma, batches.astype(np.float64), rule)[0]
+    spread = max(found.optima) / min(found.optima) - 1.0
+    certificate = (
+        f"the best of {len(found.optima)} starts, stationary to {found.residual:.1e}, without a "
+        f"proven bound; the real optima of the starts differ by up to {100.0 * spread:.2g} %"
+    )
+    return Optimum(
+        batches, excess, found.residual, 0.0, len(found.optima), certificate, found.optima
+    )
 
 
 def _dataset_size(samples: int, rule: SGD, replacement: bool) -> int:

@@ -89,6 +89,19 @@ def momentum(rule: UpdateRule) -> float:
 
 
 @dataclass(frozen=True)
+class Grid:
+    """Every combination of these is a case."""
+
+    exponents: tuple[float, ...] = plan_range.EXPONENTS
+    target_exponents: tuple[float, ...] = plan_range.TARGET_EXPONENTS
+    noise_to_signal: tuple[float, ...] = plan_range.NOISE_TO_SIGNAL
+    rate_scales: tuple[float, ...] = plan_range.RATE_SCALES
+
+
+RANGE = Grid()
+
+
+@dataclass(frozen=True)
 class PlanCase:
     """One problem of the range with its peak rate."""
 
@@ -116,12 +129,17 @@ class PlanCases:
 
     @classmethod
     def of(
-        cls, rates: FloatArray, mean_batch: float, rule: UpdateRule, rows: int = SEARCH_ROWS
+        cls,
+        rates: FloatArray,
+        mean_batch: float,
+        rule: UpdateRule,
+        rows: int = SEARCH_ROWS,
+        grid: Grid = RANGE,
     ) -> PlanCases:
-        """The range for these rates, up to their peak, and a mean batch."""
+        """The range, or another grid, for these rates, up to their peak, and a mean batch."""
         shape, merged = rates / rates.max(), Rows.of(rates.size, SEARCH_ROWS)
         momentum(rule)
-        problems = list(_problems())
+        problems = list(_problems(grid))
         with ThreadPoolExecutor(cores()) as pool:
             peaks = pool.map(lambda p: _best_peak(p[1], shape, mean_batch, rule, merged), problems)
         found = zip(problems, peaks, strict=True)
@@ -129,7 +147,7 @@ class PlanCases:
             PlanCase(*words, scale, min(scale * peak, largest), problem)
             for (words, problem), peak in found
             for largest in [_largest_peak(problem, mean_batch, rule)]
-            for scale in plan_range.RATE_SCALES
+            for scale in grid.rate_scales
         ]
         return cls(tuple(cases), rule, shape, Rows.of(rates.size, rows))
 
@@ -217,9 +235,9 @@ def _single_updates(case: PlanCase, cases: PlanCases, batches: FloatArray) -> li
     return list(out[:, 0].sum(axis=1))
 
 
-def _problems() -> Iterator[tuple[tuple[float, float, float], Problem]]:
-    exponents = itertools.product(plan_range.EXPONENTS, plan_range.TARGET_EXPONENTS)
-    for (a, b), noise in itertools.product(exponents, plan_range.NOISE_TO_SIGNAL):
+def _problems(grid: Grid) -> Iterator[tuple[tuple[float, float, float], Problem]]:
+    axes = grid.exponents, grid.target_exponents, grid.noise_to_signal
+    for a, b, noise in itertools.product(*axes):
         size = plan_range.DIRECTIONS
         quiet = Problem.power_law_nodes(a, b, size, sigma=0.0, nodes=NODES)
         signal = float(quiet.multiplicity @ (quiet.eigenvalues * quiet.target_energy))

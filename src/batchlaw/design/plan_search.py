@@ -100,6 +100,7 @@ def minimise(
     start: FloatArray,
     value_of: Callable[[FloatArray], tuple[float, FloatArray]],
     rounds: int,
+    tolerance: float = 1e-7,
 ) -> tuple[FloatArray, float]:
     """Cell sizes and their value, by quasi-Newton descent in the logarithms from ``start``.
 
@@ -112,9 +113,8 @@ def minimise(
         value, slopes = value_of(cells.rows(sizes))
         return value, cells.slopes(sizes, slopes)
 
-    found = minimize(
-        objective, np.log(start), jac=True, method="L-BFGS-B", options={"maxiter": rounds}
-    )
+    options = {"maxiter": rounds, "ftol": tolerance, "gtol": tolerance}
+    found = minimize(objective, np.log(start), jac=True, method="L-BFGS-B", options=options)
     return cells.batches(found.x), float(found.fun)
 
 

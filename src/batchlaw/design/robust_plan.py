@@ -16,7 +16,7 @@ from batchlaw.batches.limits import Limits
 from batchlaw.batches.rules import RULES
 from batchlaw.batches.sharing import greedy
 from batchlaw.batches.stages import best_stages, sizes_of_stages
-from batchlaw.design.plan_cases import SCORE_ROWS, CaseSlopes, PlanCases, Rows
+from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, CaseSlopes, Grid, PlanCases, Rows
 from batchlaw.design.plan_search import (
     Cells,
     Judge,
@@ -110,7 +110,7 @@ def robust_plan(
     gamma = checks.vector("rates", rates)
     if not gamma.any():
         raise InputError("rates", "must not all be zero")
-    search = _Search(gamma, checks.count("budget", budget), rule, limits)
+    search = PlanSearch(gamma, checks.count("budget", budget), rule, limits)
     return _verdict(search, bold)
 
 
@@ -133,13 +133,24 @@ def score(
     return dict(zip(sizes, ratios, strict=True))
 
 
-class _Search:
-    """The search for one setting."""
+class PlanSearch:
+    """The search for one setting, over the range or over another grid of problems.
 
-    def __init__(self, gamma: FloatArray, budget: int, rule: UpdateRule, limits: Limits) -> None:
+    ``constant_logs`` and, after ``prepare``, ``best_logs`` are the logarithms of every case's
+    excess with a constant batch and with the best schedule found for that case alone.
+    """
+
+    def __init__(
+        self,
+        gamma: FloatArray,
+        budget: int,
+        rule: UpdateRule,
+        limits: Limits,
+        grid: Grid = RANGE,
+    ) -> None:
         self.gamma, self.budget, self.limits = gamma, budget, limits
         low, high, unit, _ = limits.units(gamma.size, budget)
-        self.cases = PlanCases.of(gamma, budget / gamma.size, rule)
+        self.cases = PlanCases.of(gamma, budget / gamma.size, rule, grid=grid)
         self.slopes = CaseSlopes(self.cases)
         self.rows = self.cases.rows
         self.bounds = float(budget), float(low * unit), float(high * unit)
@@ -211,7 +222,7 @@ class _Search:
         return stepped.astype(np.int64)
 
 
-def _verdict(search: _Search, bold: bool) -> RobustPlan:
+def _verdict(search: PlanSearch, bold: bool) -> RobustPlan:
     """The first schedule that meets a standard; else the bold one if asked for, else constant."""
     constant = search.whole(np.ones(search.gamma.size))
     cases = search.cases.on_rows(SCORE_ROWS)
@@ -242,7 +253,7 @@ class _Found:
     standard: str
 
 
-def _recommended(search: _Search, cases: PlanCases, constant: IntArray) -> _Found | None:
+def _recommended(search: PlanSearch, cases: PlanCases, constant: IntArray) -> _Found | None:
     standards: list[tuple[str, Judge, FloatArray, float]] = [
         (EVERYWHERE, worst, search.best_logs, RATIO_ERROR),
         (NOWHERE_WORSE, mean_without_losses, search.constant_logs, 0.0),
