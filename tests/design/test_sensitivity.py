@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
-from batchlaw._base.kernels.adam_spread import AT_MEAN
 from batchlaw.risk.adam_diagonal import diagonal_moments
 from batchlaw.risk.adam_matrix import matrix_moments
 from batchlaw.risk.adam_matrix_slopes import matrix_slopes
@@ -37,7 +36,7 @@ def test_adams_sensitivity_in_the_sketchs_coordinates_is_that_of_differences(nam
     result = bl.design.sensitivity(problem, rates, batches, rule=rule)
 
     def excess_of(sizes):
-        return matrix_moments(problem, rates, sizes, rule, order=AT_MEAN).sum(axis=1)
+        return matrix_moments(problem, rates, sizes, rule, spread=False).sum(axis=1)
 
     assert result.excess == pytest.approx(excess_of(batches[None])[0], rel=1e-11)
     expected = differences(excess_of, batches)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw._base.kernels.adam_spread import AT_MEAN
 from batchlaw.batches.limits import Limits
 from batchlaw.batches.rules import RULES
 from batchlaw.batches.sharing import greedy
@@ -74,7 +74,7 @@ class _Search:
         self.low, self.high, self.unit, self.budget = units(gamma.size, budget)
         self.moments: Callable[..., FloatArray] = diagonal_moments
         if rule.basis == SKETCH:
-            self.moments = lambda *run: matrix_moments(*run, order=AT_MEAN)
+            self.moments = partial(matrix_moments, spread=False)
         shapes = [rule_shape(gamma) for rule_shape in RULES.values()]
         shapes.append(np.maximum(gamma / gamma.max(), 1e-3) ** 0.5)
         self.shapes = [np.maximum(shape, 1e-3 * shape.max()) for shape in shapes]
@@ -91,7 +91,7 @@ class _Search:
             return 700.0, np.zeros_like(batches)
         return math.log(excess), -slopes.sum(axis=0) / (batches**2 * excess)
 
-    def values(self, schedules: list[FloatArray]) -> FloatArray:
+    def values(self, schedules: Sequence[FloatArray | IntArray]) -> FloatArray:
         sizes = np.stack(schedules).astype(np.float64)
         values = self.moments(self.problem, self.gamma, sizes, self.rule).sum(axis=-1)
         return np.where(np.isfinite(values), values, np.inf)
@@ -139,7 +139,7 @@ class _Search:
                 sizes_of_stages(shape**2, np.asarray(cuts), self.budget, self.limits)
                 for shape, cuts in ((real, ends), (np.ones_like(real), [real.size]))
             ]
-            return staged[int(self.values(list(staged)).argmin())]
+            return staged[int(self.values(staged).argmin())]
         units = self.budget // self.unit
         candidates = [greedy(shape**2, units, self.low, self.high) for shape in shapes]
         values = self.values([self.unit * sizes for sizes in candidates])

@@ -78,7 +78,7 @@ class Cells:
         if free.any():
             clipped = np.where(free, 0.0, np.clip(factor * weights, self.low, self.high))
             factor = (self.budget - self.counts @ clipped) / (self.counts[free] @ weights[free])
-        return np.clip(factor * weights, self.low, self.high)
+        return np.asarray(np.clip(factor * weights, self.low, self.high))
 
     def rows(self, sizes: FloatArray) -> FloatArray:
         return np.repeat(sizes, np.diff(self.ends))

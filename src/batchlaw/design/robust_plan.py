@@ -34,7 +34,7 @@ from batchlaw.schedule.update_rule import UpdateRule
 # The standards that a recommended plan meets, in words.
 EVERYWHERE = "better than constant in every case"
 NOWHERE_WORSE = "better than constant in the median case and nowhere worse"
-NOTHING = "no schedule is better than constant in every case"
+NOTHING = "no schedule found gains enough in the median case without losing in another"
 # Cells of constant batch in the search; rounds of descent: of a case's own optimum, from every
 # start, and from the best of them.
 CELLS, OWN_ROUNDS, START_ROUNDS, FINAL_ROUNDS = 32, 30, 10, 50
