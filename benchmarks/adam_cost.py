@@ -56,8 +56,8 @@ def on_nodes(nodes, steps, basis="eigen"):
 
 def main():
     argparse.ArgumentParser(description=__doc__.splitlines()[0]).parse_args()
-    in_sketch(4, 2)()
-    on_nodes(16, 2)()
+    in_sketch(4, 20)()
+    on_nodes(16, 20)()
     steps = (200, 400, 800)
     row("sketch, M = 32, ms by steps", steps, [in_sketch(32, T) for T in steps])
     sizes = (32, 64, 128, 256, 512)
