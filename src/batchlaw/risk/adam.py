@@ -18,7 +18,7 @@ from batchlaw.schedule.adam import SKETCH, Adam
 
 MEAN_FIELD = Note(
     "Adam's risk is a mean field, v lognormal around its mean; its uncertainty is 1 % and a "
-    "quarter of what v's spread changes, as measured by simulation (docs/adam_mean_field.md)",
+    "quarter of what v's spread changes, too little at high rates (docs/adam_mean_field.md)",
     "approximation",
 )
 OVER_PRIOR = Note(
