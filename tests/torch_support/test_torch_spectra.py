@@ -441,10 +441,8 @@ def test_estimate_takes_a_function_that_returns_a_model(tmp_path, monkeypatch, c
         document["spectrum"]["eigenvalues"], np.linalg.eigvalsh(covariance)[::-1], rtol=1e-8
     )
     assert len(document["influence"]) == 32
-    assert (
-        main(["plan", "--problem", str(out / "spectrum.csv"), "--steps", "32", "--budget", "256"])
-        == 0
-    )
+    run = ["--optimizer", "sgd", "--steps", "32", "--budget", "256"]
+    assert main(["plan", "--problem", str(out / "spectrum.csv"), *run]) == 0
 
 
 @pytest.mark.parametrize(
