@@ -160,7 +160,9 @@ def test_golden_cells_are_what_they_were():
         for name, value in before["result"].items():
             # Another processor's BLAS adds in another order, which changes the last digits;
             # a change of method changes far more.
-            close = np.isclose(now["result"][name], value, rtol=1e-9, atol=0.0, equal_nan=True)
+            # Errors are differences of nearly equal numbers, and keep fewer digits.
+            digits = 1e-4 if name == "relative_error" else 1e-9
+            close = np.isclose(now["result"][name], value, rtol=digits, atol=0.0, equal_nan=True)
             assert close, f"{name} of {before['cell']}: {advice}"
 
 
