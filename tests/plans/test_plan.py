@@ -116,7 +116,20 @@ def test_a_wrong_field_is_refused_and_named(change, field):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", list(json.loads(make().to_json())))
+def test_files_of_earlier_versions_have_no_verdict():
+    document = json.loads(make().to_json())
+    del document["verdict"]
+    assert Plan.from_json(json.dumps(document)) == make()
+
+
+@pytest.mark.parametrize("verdict", [{}, {"recommendation": "x", "worth": "x", "evidence": "x"}])
+def test_an_incomplete_verdict_is_refused(verdict):
+    document = json.loads(make().to_json()) | {"verdict": verdict}
+    with refused("verdict"):
+        Plan.from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("name", [n for n in json.loads(make().to_json()) if n != "verdict"])
 def test_a_missing_field_is_refused_and_named(name):
     document = json.loads(make().to_json())
     del document[name]

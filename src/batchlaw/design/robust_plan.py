@@ -85,7 +85,13 @@ class RobustPlan:
 
 
 def robust_plan(
-    rates: ArrayLike, budget: int, rule: UpdateRule, limits: Limits, *, bold: bool = False
+    rates: ArrayLike,
+    budget: int,
+    rule: UpdateRule,
+    limits: Limits,
+    *,
+    bold: bool = False,
+    grid: Grid = RANGE,
 ) -> RobustPlan:
     """Batches for a rule and a shape of the rates over the range of ``design.plan_range``.
 
@@ -106,16 +112,18 @@ def robust_plan(
         Constraints on the batches.
     bold
         Take the schedule of least mean regret, whether recommended or not.
+    grid
+        The problems, in place of the range's.
     """
     gamma = checks.vector("rates", rates)
     if not gamma.any():
         raise InputError("rates", "must not all be zero")
-    search = PlanSearch(gamma, checks.count("budget", budget), rule, limits)
+    search = PlanSearch(gamma, checks.count("budget", budget), rule, limits, grid)
     return _verdict(search, bold)
 
 
 def score(
-    rates: ArrayLike, schedules: Mapping[str, ArrayLike], rule: UpdateRule
+    rates: ArrayLike, schedules: Mapping[str, ArrayLike], rule: UpdateRule, grid: Grid = RANGE
 ) -> dict[str, FloatArray]:
     """(K,) ratios of every schedule's excess to a constant batch's, over the same range.
 
@@ -128,7 +136,7 @@ def score(
     }
     first = next(iter(sizes.values()))
     constant = sizes.get("constant", np.full(gamma.size, first.mean()))
-    cases = PlanCases.of(gamma, float(constant.mean()), rule, SCORE_ROWS)
+    cases = PlanCases.of(gamma, float(constant.mean()), rule, SCORE_ROWS, grid)
     ratios = cases.ratios(list(sizes.values()), constant)
     return dict(zip(sizes, ratios, strict=True))
 

@@ -16,6 +16,7 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.version import __version__
 from batchlaw.batches.limits import Limits
 from batchlaw.plans.plan_json import read_plan, write_plan
+from batchlaw.plans.verdict import Verdict
 
 UNITS = ("samples", "tokens")
 # The prediction of the noise that is left, relative to a constant batch's.
@@ -45,6 +46,8 @@ class Plan:
         of the same sum, as far as they are known, and the noise over the square-root rule's.
     assumptions
         What the prediction assumes, in sentences.
+    verdict
+        What is recommended, what it is worth, and the evidence; None where nothing was judged.
     inputs
         How the rates and the spectrum were given; anything that JSON can hold.
     seed
@@ -61,6 +64,7 @@ class Plan:
     limits: Limits = field(default_factory=Limits)
     prediction: Mapping[str, float] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
+    verdict: Verdict | None = None
     inputs: Mapping[str, Any] = field(default_factory=dict)
     seed: int | None = None
     version: str = __version__

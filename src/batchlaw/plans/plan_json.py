@@ -9,10 +9,12 @@ from typing import Any
 
 from batchlaw._base.errors import InputError
 from batchlaw.batches.limits import Limits
+from batchlaw.plans.verdict import Verdict
 
 SCHEMA = 1
 _WHOLE, _NUMBER, _TEXT = "a whole number", "a number", "text"
 _OPTIONAL = "a whole number or null"
+_VERDICT = "an object or null"
 _KINDS: dict[str, tuple[type, ...]] = {
     _WHOLE: (int,),
     _NUMBER: (int, float),
@@ -20,6 +22,7 @@ _KINDS: dict[str, tuple[type, ...]] = {
     _OPTIONAL: (int, type(None)),
     "a list": (list,),
     "an object": (dict,),
+    _VERDICT: (dict, type(None)),
 }
 _TYPES = {
     "schema": _WHOLE,
@@ -32,6 +35,7 @@ _TYPES = {
     "constraints": "an object",
     "prediction": "an object",
     "assumptions": "a list",
+    "verdict": _VERDICT,
     "inputs": "an object",
     "seed": _OPTIONAL,
     "rates": "a list",
@@ -60,6 +64,7 @@ def write_plan(values: Mapping[str, Any]) -> str:
         "constraints": limits,
         "prediction": dict(values["prediction"]),
         "assumptions": list(values["assumptions"]),
+        "verdict": None if values["verdict"] is None else values["verdict"].to_dict(),
         "inputs": dict(values["inputs"]),
         "rates": values["rates"].tolist(),
     }
@@ -73,6 +78,7 @@ def write_plan(values: Mapping[str, Any]) -> str:
 def read_plan(text: str) -> dict[str, Any]:
     """The fields of a plan from its JSON; an error names the one that is unknown or wrong."""
     document = _parse(text)
+    document.setdefault("verdict", None)  # files of earlier versions have none
     _check_fields("plan", document, _TYPES)
     if document.pop("schema") != SCHEMA:
         raise InputError(
@@ -99,6 +105,8 @@ def read_plan(text: str) -> dict[str, Any]:
                 "stages", "must hold pairs of numbers", repr(stage), subject="plan field stages"
             )
         _check_items("stages", stage, _WHOLE)
+    if document["verdict"] is not None:
+        document["verdict"] = Verdict.from_dict(document["verdict"])
     limits = document.pop("constraints")
     document["stages"] = tuple(tuple(stage) for stage in document["stages"])
     document["limits"] = Limits(**{field: limits[name] for name, field in _LIMITS.items()})

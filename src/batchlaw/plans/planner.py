@@ -22,9 +22,11 @@ from batchlaw.influences.weights import influence as influence_of
 from batchlaw.influences.worst_case import power_law_candidates, robust_influence
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import USUAL_STEP, PowerLaw, Spectrum, check_spectrum
+from batchlaw.plans.adam_plan import AdamPlan, adam_plan
 from batchlaw.plans.plan import UNITS, Plan, samples_of_budget, stages_of
 from batchlaw.risk.procedure import PROCEDURES, Procedure, Setup, procedure_by_words
 from batchlaw.risk.procedures import OnePass
+from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.update_rule import PLAIN, UpdateRule, rule_of
 
 # Stages that a plan may have where nothing is said.
@@ -59,6 +61,7 @@ def plan(
     dataset_size: int | None = None,
     replacement: bool = False,
     whole_risk: bool = True,
+    bold: bool = False,
     inputs: Mapping[str, Any] | None = None,
     seed: int | None = None,
 ) -> Plan:
@@ -73,7 +76,8 @@ def plan(
     spectrum
         A ``Problem``, ``PowerLaw``, ``EstimatedSpectrum`` or ``ModelSpectrum``; by default a power
         law with an exponent between 1.2 and 3, for which the plan minimises the worst case. For
-        plain SGD a power law's influence has a closed form, ``influence_proxy``.
+        plain SGD a power law's influence has a closed form, ``influence_proxy``. For Adam the
+        default is the range of ``design.plan_range``, over which the plan must not lose.
     influence : (T,) or (K, T) array, optional
         In place of a spectrum: the influence of every update, from ``adam_influence`` or measured;
         or K candidates, for which the plan minimises the worst case.
@@ -108,6 +112,8 @@ def plan(
     whole_risk
         Whether to predict the whole risk and the excess of a known problem; with data reuse that
         takes the time of the mean field.
+    bold
+        With Adam: the best schedule found, even where a constant batch is recommended.
     inputs
         Recorded in the plan: how rates and spectrum were given.
     seed
@@ -120,6 +126,23 @@ def plan(
     run = _procedure(procedure, dataset_size, replacement, samples)
     limits = Limits(min_batch, max_batch, multiple_of, stages, batch_factor).capped(run.max_batch)
     source = _given(influence, spectrum, rule, gamma)
+    if source is None and isinstance(_named(rule), Adam):
+        adam = _adam_plan(spectrum, gamma, samples, rule, limits, run, noise, bold)
+        return Plan(
+            rates=gamma,
+            stages=stages_of(adam.batches),
+            budget=budget,
+            unit=unit,
+            sequence_length=sequence_length,
+            limits=limits,
+            prediction=adam.prediction,
+            assumptions=adam.assumptions,
+            verdict=adam.verdict,
+            inputs=dict(inputs or {}),
+            seed=seed,
+        )
+    if bold:
+        raise InputError("bold", "has a use with Adam only")
     if source is None:
         spectrum = PowerLaw() if spectrum is None else check_spectrum(spectrum)
         update = _named(rule)
@@ -154,6 +177,25 @@ def plan(
         inputs=dict(inputs or {}),
         seed=seed,
     )
+
+
+def _adam_plan(
+    spectrum: Spectrum | None,
+    gamma: FloatArray,
+    samples: int,
+    rule: UpdateRule | None,
+    limits: Limits,
+    run: Procedure,
+    noise: ArrayLike | str | None,
+    bold: bool,
+) -> AdamPlan:
+    """Refuses what a plan for Adam can't take into account."""
+    if run.reuses:
+        raise InputError("procedure", f"must be {OnePass.name} for Adam", run.name)
+    if noise is not None:
+        raise InputError("noise", "has no use with Adam, whose plan follows the whole excess")
+    assert isinstance(rule, Adam)
+    return adam_plan(spectrum, gamma, samples, rule, limits, bold)
 
 
 def _samples(budget: int, unit: str, sequence_length: int | None) -> int:

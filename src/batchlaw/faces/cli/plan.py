@@ -95,6 +95,7 @@ def plan(
     procedure: ProcedureName = "one-pass",
     dataset_size: Whole | None = None,
     replacement: Flag = False,
+    bold: Flag = False,
     format_: Annotated[str | None, Parameter(name="--format", help=FORMAT_HELP)] = None,
     output_dir: Path | None = None,
 ) -> int:
@@ -137,6 +138,9 @@ def plan(
         Samples in that dataset.
     replacement
         Draw multi-pass batches with replacement.
+    bold
+        With adam and adamw: print the best schedule found, even where a constant batch is
+        recommended.
     output_dir
         Directory for plan.json, plan.csv and plan.png.
     """
@@ -181,6 +185,7 @@ def plan(
         procedure=procedure,
         dataset_size=dataset_size,
         replacement=replacement,
+        bold=bold,
         inputs=inputs,
         seed=problem_seed(problem.words()) if "problem" in problem.words() else None,
     )
@@ -223,7 +228,8 @@ def _print_export(
         print(f"batchlaw: {written.warning}", file=sys.stderr)
 
 
-def _spectrum(problem: PlanProblem, exponent: str | None, scale: float | None) -> Spectrum:
+def _spectrum(problem: PlanProblem, exponent: str | None, scale: float | None) -> Spectrum | None:
+    """None where nothing is known of it."""
     words = problem.words()
     if "problem" in words:
         for name, value in (("exponent", exponent), ("scale", scale)):
@@ -233,7 +239,7 @@ def _spectrum(problem: PlanProblem, exponent: str | None, scale: float | None) -
     for name in words:
         raise InputError(name, f"has no use without {arg('problem')}")
     if exponent is None:
-        return PowerLaw(EXPONENTS, scale)
+        return None if scale is None else PowerLaw(EXPONENTS, scale)
     low, colon, high = exponent.partition(":")
     first = checks.real("exponent", low, above=1.0)
     if not colon:
@@ -275,6 +281,7 @@ def _report(planned: Plan) -> str:
     ]
     wide = (sys.stdout.encoding or "").lower().startswith("utf")
     lines = [
+        *_verdict(planned),
         f"{planned.steps} steps, {planned.spent} of {planned.budget} {planned.unit}",
         "",
         text_table(("steps", "batch, samples", f"{planned.unit} before", "of the run"), rows),
@@ -288,6 +295,27 @@ def _report(planned: Plan) -> str:
     lines += [f"{text}: {shown[name]:.6g}" for name, text in OTHERS.items() if name in shown]
     assumed = [text for text in planned.assumptions if not text.startswith(UNPREDICTED)]
     return "\n".join([*lines, "", *(f"assumed: {text}" for text in assumed)])
+
+
+def _verdict(planned: Plan) -> list[str]:
+    """What to do, what it is worth, how sure that is; then rules that people use."""
+    verdict = planned.verdict
+    if verdict is None:
+        return []
+    lines = [
+        f"recommended: {verdict.recommendation}",
+        f"worth: {verdict.worth}",
+        f"evidence: {verdict.evidence}",
+        "",
+    ]
+    rows = [
+        (name, *(_percent(ratio - 1.0) for ratio in ratios))
+        for name, ratios in verdict.rules.items()
+    ]
+    if rows:
+        head = ("other rules, the excess", "at best", "median", "at worst")
+        lines += [text_table(head, rows), ""]
+    return lines
 
 
 def _worth(planned: Plan) -> list[str]:

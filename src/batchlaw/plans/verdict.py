@@ -1,0 +1,70 @@
+"""What a plan recommends, what that is worth, and how good the evidence is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
+from batchlaw._base.errors import InputError
+
+_TEXTS = ("recommendation", "worth", "evidence")
+_RANGE = 3
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The first lines of a plan, as sentences, and the rules that it was compared with.
+
+    Attributes
+    ----------
+    recommendation
+        The schedule, or to keep the batch constant, and why.
+    worth
+        What that changes, in the quantity that is known, with its range.
+    evidence
+        What the recommendation rests on.
+    rules
+        Smallest, median and largest excess over a constant batch's of rules that people use.
+    """
+
+    recommendation: str
+    worth: str
+    evidence: str
+    rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for a plan's JSON."""
+        return asdict(self) | {"rules": {name: list(row) for name, row in self.rules.items()}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
+        """From a plan's JSON; an entry that is unknown, missing or wrong is refused."""
+        texts = [values.get(name) for name in _TEXTS]
+        rules = values.get("rules")
+        known = set(values) == {*_TEXTS, "rules"} and all(isinstance(t, str) for t in texts)
+        if not known or not isinstance(rules, dict) or not all(map(_is_range, rules.values())):
+            raise InputError(
+                "verdict",
+                f"must have {', '.join(_TEXTS)} and rules, each rule with three numbers",
+                subject="plan field verdict",
+            )
+        ranges = {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
+        return cls(values["recommendation"], values["worth"], values["evidence"], ranges)
+
+
+def _is_range(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) == _RANGE
+        and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in value)
+    )
+
+
+def range_of(ratios: FloatArray) -> tuple[float, float, float]:
+    """Smallest, median and largest."""
+    low, middle, high = np.quantile(ratios, [0.0, 0.5, 1.0])
+    return float(low), float(middle), float(high)
