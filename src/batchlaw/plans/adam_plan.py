@@ -146,7 +146,7 @@ def _known(
         "constant_batch": float(constant.mean()),
     }
     gain = (
-        f"the excess changes by {_percent(ratios['planned'])}, the whole risk by {_percent(total)}"
+        f"the whole risk changes by {_percent(total)}, the excess by {_percent(ratios['planned'])}"
     )
     verdict = Verdict(
         advice,
