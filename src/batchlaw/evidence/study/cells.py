@@ -13,11 +13,11 @@ from batchlaw.evidence.study.groups import MODEL, TASKS, Group
 from batchlaw.evidence.study.models import model_pilot, train_model
 from batchlaw.evidence.study.regression import exact_noise, measure, pilot_spectrum, train
 from batchlaw.evidence.study.schedules import (
+    FROM_PILOT,
     RATES,
     REFERENCE,
     REFERENCE_SEEDS,
     batches_of,
-    noise_influence,
     spectrum_of,
 )
 from batchlaw.jobs.store import DONE, Store
@@ -36,7 +36,9 @@ def pilot_cell(group: Group, peak: float) -> Cell:
 
 def pilot_cells(groups: list[Group]) -> list[Cell]:
     """Pilots of all groups, the longest first so that no worker is left with one at the end."""
-    longest_first = sorted(groups, key=lambda group: group.task != "transformer")
+    longest_first = sorted(
+        filter(needs_pilot, groups), key=lambda group: group.task != "transformer"
+    )
     return [pilot_cell(group, peak) for group in longest_first for peak in group.peaks]
 
 
@@ -47,14 +49,13 @@ def group_cells(group: Group, store: Store) -> Iterator[Cell]:
     """
     runs = []
     for peak in group.peaks:
-        pilot = usable_pilot(group, peak, store)
-        if pilot is None:
+        pilot = usable_pilot(group, peak, store) if needs_pilot(group) else None
+        if needs_pilot(group) and pilot is None:
             continue
         rates = RATES[group.rates](group.steps, peak)
-        spectrum = spectrum_of(pilot)
-        kappa = noise_influence(spectrum, group.optimizer, rates)
+        spectrum = None if pilot is None else spectrum_of(pilot)
         for schedule in schedules_of(group):
-            batches = batches_of(schedule, kappa, rates, spectrum.trace, group.mean_batch)
+            batches = batches_of(schedule, group.optimizer, rates, group.mean_batch, spectrum)
             runs.append((schedule, peak, batches))
     for seed in range(group.seeds):
         for schedule, peak, batches in runs:
@@ -63,10 +64,18 @@ def group_cells(group: Group, store: Store) -> Iterator[Cell]:
             yield _cell(group, schedule, peak, seed, batches)
 
 
+def needs_pilot(group: Group) -> bool:
+    """Whether one of its schedules follows the influence."""
+    return any(name in FROM_PILOT for name in group.schedules)
+
+
 def schedules_of(group: Group) -> tuple[str, ...]:
-    """Models also run a reference with little noise; a regression measures its noise directly."""
-    reference = (REFERENCE,) if TASKS[group.task].kind == MODEL else ()
-    return (*group.schedules, *reference)
+    """Models whose noise is predicted also run a reference with little noise.
+
+    A regression measures its noise directly.
+    """
+    reference = TASKS[group.task].kind == MODEL and needs_pilot(group)
+    return (*group.schedules, REFERENCE) if reference else group.schedules
 
 
 def usable_pilot(group: Group, peak: float, store: Store) -> dict[str, Any] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
-from batchlaw.evidence.study.schedules import RATES, SCHEDULES
+from batchlaw.evidence.study.schedules import ADAM_ONLY, CONSTANT, RATES, SCHEDULES
 
 OPTIMIZERS = ("sgd", "momentum", "adamw")
 # Repetitions per cell of a regression: one seed is a block of them.
@@ -74,7 +74,9 @@ def make_group(name: str, optimizer: str, rates: str, seeds: int) -> Group:
     task = TASKS[checks.choice("task", name, tuple(TASKS))]
     peaks = task.peaks(checks.choice("optimizer", optimizer, OPTIMIZERS))
     runs = REPETITIONS if task.kind == REGRESSION else 1
-    return Group(name, optimizer, rates, peaks, seeds, task.steps, task.mean_batch, runs)
+    schedules = tuple(s for s in SCHEDULES if optimizer == "adamw" or s not in ADAM_ONLY)
+    sizes = task.steps, task.mean_batch, runs
+    return Group(name, optimizer, rates, peaks, seeds, *sizes, schedules)
 
 
 def full_groups() -> list[Group]:
@@ -115,12 +117,15 @@ def chosen(
     groups: Sequence[Group],
     tasks: Sequence[str] | None,
     optimizers: Sequence[str] | None,
+    schedules: Sequence[str] | None = None,
 ) -> list[Group]:
-    """The groups of the named tasks and optimizers."""
+    """The groups of the named tasks and optimizers, with constant and the named schedules."""
     for name in tasks or ():
         checks.choice("task", name, tuple(TASKS))
     for name in optimizers or ():
         checks.choice("optimizer", name, OPTIMIZERS)
+    for name in schedules or ():
+        checks.choice("schedule", name, SCHEDULES)
     kept = [
         group
         for group in groups
@@ -133,7 +138,13 @@ def chosen(
             "none at this size",
             subject=f"{arg('task')} and {arg('optimizer')}",
         )
-    return kept
+    if not schedules:
+        return kept
+    named = {CONSTANT, *schedules}
+    return [
+        replace(group, schedules=tuple(name for name in group.schedules if name in named))
+        for group in kept
+    ]
 
 
 def left_out(groups: Sequence[Group]) -> list[str]:

@@ -50,9 +50,12 @@ class StudyPlan:
 
 
 def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
-    """``asked`` has quick, tasks, optimizers and hours."""
+    """``asked`` has quick, tasks, optimizers, schedules and hours."""
     groups = chosen(
-        quick_groups() if asked["quick"] else full_groups(), asked["tasks"], asked["optimizers"]
+        quick_groups() if asked["quick"] else full_groups(),
+        asked["tasks"],
+        asked["optimizers"],
+        asked["schedules"],
     )
     kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
     if not kept:

@@ -14,12 +14,16 @@ from batchlaw.batches.rules import RULES
 from batchlaw.influences.adaptive import adam_influence
 from batchlaw.influences.weights import influence, influence_proxy
 from batchlaw.model.model_spectrum import ModelSpectrum
+from batchlaw.plans.planner import plan
 from batchlaw.schedule import rates as shapes
-from batchlaw.schedule.update_rule import sgd
+from batchlaw.schedule.adam import GENERIC, adam
+from batchlaw.schedule.update_rule import UpdateRule, sgd
 
 MOMENTUM, BETA2, WEIGHT_DECAY = 0.9, 0.999, 0.01
-CONSTANT, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
+CONSTANT, PLAN, BOLD, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
     "constant",
+    "default plan",
+    "bold plan",
     "oracle",
     "oracle, floor",
     "proxy",
@@ -29,6 +33,10 @@ CONSTANT, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
     "early-large",
     "like the rate",
 )
+# Those that only Adam has: the planner's bold schedule.
+ADAM_ONLY = (BOLD,)
+# Those that need the spectrum of a pilot.
+FROM_PILOT = (ORACLE, FLOOR, PROXY, STAGES)
 # Constant batches with this many times the samples: not a rival, but the basis for estimating
 # the loss without noise.
 REFERENCE, REFERENCE_FACTOR = "constant x4", 4
@@ -63,6 +71,13 @@ def stable_limit(optimizer: str, peak: float) -> float:
     return limit / (1.0 - MOMENTUM) if optimizer == "adamw" else limit
 
 
+def update_rule(optimizer: str) -> UpdateRule:
+    """The rule that the study trains with."""
+    if optimizer == "adamw":
+        return adam(beta1=MOMENTUM, beta2=BETA2, weight_decay=WEIGHT_DECAY, basis=GENERIC)
+    return sgd(MOMENTUM, pytorch=True) if optimizer == "momentum" else sgd()
+
+
 def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) -> FloatArray:
     """kappa_t such that sum_t kappa_t / (2 B_t) is the predicted rise of the final loss.
 
@@ -73,36 +88,42 @@ def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) 
     spectrum = replace(spectrum, eigenvalues=np.minimum(spectrum.eigenvalues, limit))
     if optimizer == "adamw":
         return adam_influence(spectrum, rates, beta1=MOMENTUM, weight_decay=WEIGHT_DECAY)
-    rule = sgd(MOMENTUM, pytorch=True) if optimizer == "momentum" else sgd()
-    return influence(spectrum, rates, rule=rule)
+    return influence(spectrum, rates, rule=update_rule(optimizer))
 
 
 def batches_of(
-    schedule: str, kappa: FloatArray, rates: FloatArray, trace: float, mean_batch: int
+    schedule: str,
+    optimizer: str,
+    rates: FloatArray,
+    mean_batch: int,
+    spectrum: ModelSpectrum | None = None,
 ) -> IntArray:
     """Integer batches of a schedule: equal steps and samples for all but the reference.
 
-    Parameters
-    ----------
-    kappa : (T,) array
-        Influence, used by the oracle and its stages.
-    trace
-        tr of the curvature in the optimizer's units, used by the proxy.
+    ``spectrum``, in the optimizer's units, is needed by those of ``FROM_PILOT``.
     """
-    T = rates.size
+    budget = rates.size * mean_batch
     if schedule == REFERENCE:
-        return np.full(T, REFERENCE_FACTOR * mean_batch, dtype=np.int64)
-    budget = T * mean_batch
+        return np.full(rates.size, REFERENCE_FACTOR * mean_batch, dtype=np.int64)
+    if schedule in (PLAN, BOLD):
+        return _planned(optimizer, rates, budget, schedule == BOLD)
+    if schedule not in FROM_PILOT:
+        return np.asarray(allocate(RULES[schedule](rates) ** 2, budget), np.int64)
+    assert spectrum is not None
+    if schedule == PROXY:
+        proxy = influence_proxy(rates, PROXY_EXPONENT, spectrum.trace)
+        return np.asarray(allocate(proxy, budget), np.int64)
+    kappa = noise_influence(spectrum, optimizer, rates)
     if schedule == STAGES:
         return _fill(np.asarray(allocate(kappa, budget, stages=STAGE_COUNT), np.int64), budget)
-    if schedule == FLOOR:
-        return np.asarray(allocate(kappa, budget, min_batch=max(1, mean_batch // 2)), np.int64)
-    weights: dict[str, Callable[[], FloatArray]] = {
-        ORACLE: lambda: kappa,
-        PROXY: lambda: influence_proxy(rates, PROXY_EXPONENT, trace),
-    }
-    shape = weights[schedule]() if schedule in weights else RULES[schedule](rates) ** 2
-    return np.asarray(allocate(shape, budget), np.int64)
+    smallest = max(1, mean_batch // 2) if schedule == FLOOR else 1
+    return np.asarray(allocate(kappa, budget, min_batch=smallest), np.int64)
+
+
+def _planned(optimizer: str, rates: FloatArray, budget: int, bold: bool) -> IntArray:
+    """What ``batchlaw plan`` says to someone who knows the optimizer and the rates alone."""
+    planned = plan(rates, budget, rule=update_rule(optimizer), bold=bold)
+    return _fill(planned.batches, budget)
 
 
 def _fill(batches: IntArray, budget: int) -> IntArray:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from batchlaw.evidence.study.cells import pilot_cell, run_cell, schedules_of
+from batchlaw.evidence.study.cells import needs_pilot, pilot_cell, run_cell, schedules_of
 from batchlaw.evidence.study.groups import Group
 from batchlaw.evidence.study.schedules import CONSTANT, REFERENCE, REFERENCE_SEEDS
 from batchlaw.jobs.workers import Workers
@@ -42,14 +42,16 @@ class Cost:
     def cells(self) -> int:
         group = self.group
         runs = group.seeds * len(group.schedules) + self.references
-        return len(group.peaks) * (1 + runs)
+        return len(group.peaks) * (needs_pilot(group) + runs)
 
     @property
     def seconds(self) -> float:
         group = self.group
         long = REFERENCE_RUNS.get(group.task, 1.0)
-        steps = group.steps * (1 + group.seeds * len(group.schedules) + long * self.references)
-        steps += SPECTRUM_STEPS.get(group.task, 0) * SPECTRUM_BATCH / group.mean_batch
+        steps = group.steps * (group.seeds * len(group.schedules) + long * self.references)
+        if needs_pilot(group):
+            spectrum = SPECTRUM_STEPS.get(group.task, 0) * SPECTRUM_BATCH / group.mean_batch
+            steps += group.steps + spectrum
         if group.optimizer == "sgd":
             steps += len(group.schedules) * EXACT_STEPS.get(group.task, 0)
         return self.seconds_per_step * steps * len(group.peaks) + CELL_OVERHEAD_S * self.cells

@@ -32,6 +32,7 @@ def study(
     output_dir: Path = Path("results/study"),
     task: Names = None,
     optimizer: Names = None,
+    schedule: Names = None,
     hours: float = 2.0,
     workers: Whole | None = None,
     estimate: Flag = False,
@@ -54,6 +55,10 @@ def study(
         wine (linear regression), logistic, mlp, transformer.
     optimizer
         Only these optimizers (may be repeated): sgd, momentum, adamw.
+    schedule
+        Only the constant batch and these schedules (may be repeated): default plan, bold plan
+        (adamw only), oracle, oracle, floor, proxy, 4 stages, linear ramp, late-large,
+        early-large, like the rate.
     hours
         Time limit. A few steps are timed first; groups of runs that would not fit are dropped and
         listed.
@@ -71,7 +76,8 @@ def study(
     count = cores() if workers is None else checks.count("workers", workers)
     hours = checks.real("hours", hours, above=0.0)
     output = OutputDirectory(output_dir)
-    asked = {"quick": quick, "tasks": task, "optimizers": optimizer, "hours": hours}
+    asked = {"quick": quick, "tasks": task, "optimizers": optimizer}
+    asked |= {"schedules": schedule, "hours": hours}
     with Store(output_dir / STORE) as store:
         with worker_processes(count) as processes:
             plan = _planned(asked, output, processes)
