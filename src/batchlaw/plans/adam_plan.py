@@ -8,14 +8,14 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError, arg
-from batchlaw.batches.allocation import allocate
 from batchlaw.batches.limits import Limits
-from batchlaw.batches.rules import RULES
+from batchlaw.batches.rules import RULES, Schedule
 from batchlaw.batches.sharing import greedy
 from batchlaw.batches.stages import sizes_of_stages
 from batchlaw.design.adam_optimum import adam_optimum
-from batchlaw.design.plan_cases import RANGE, Grid
-from batchlaw.design.robust_plan import RobustPlan, robust_plan, score
+from batchlaw.design.plan_cases import RANGE, Grid, pilot_noise_scales
+from batchlaw.design.robust_plan import RobustPlan, robust_plan
+from batchlaw.design.rule_scores import CONSTANT, score_rules
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import PowerLaw, Spectrum
 from batchlaw.plans.verdict import Verdict, range_of
@@ -87,14 +87,14 @@ def _over_range(found: RobustPlan, gamma: FloatArray, rule: Adam, grid: Grid) ->
     cases = f"{len(found.cases)} problems: exponents {_listed(grid.exponents)} of the spectrum"
     cases += f" and {_listed(grid.target_exponents)} of the target, sigma^2 over the signal "
     cases += f"{_listed(grid.noise_to_signal)}, peak rates {_listed(grid.rate_scales)} of the best"
-    schedules = {"constant": found.constant} | _rules(gamma, int(found.constant.sum()))
-    scores = score(gamma, schedules, rule, grid)
+    scores = score_rules(gamma, found.constant, rule, grid)
     worth = WORTH.format(*(_percent(x) for x in (low, middle, high)), count=len(found.cases))
     verdict = Verdict(
         advice,
         worth if departs else "nothing changes against a constant batch",
         EVIDENCE.format(label=rule.label),
-        {name: range_of(ratios) for name, ratios in scores.items() if name != "constant"},
+        {name: range_of(score.ratios) for name, score in scores.items()},
+        {name: score.steps for name, score in scores.items() if not score.keeps_rates},
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -122,10 +122,16 @@ def _known(
     constant = _even(gamma.size, samples, limits)
     generic = replace(rule, basis=GENERIC) if rule.basis == SKETCH else rule
     found = adam_optimum(problem, gamma, samples, generic, limits).whole
-    schedules = {"planned": found, "constant": constant} | _rules(gamma, int(constant.sum()))
+    others = _rules(problem, gamma, constant, rule)
+    kept = {name: own.batches for name, own in others.items() if own.rates is gamma}
+    schedules = {"planned": found, "constant": constant} | kept
     risk = adam_risk(problem, gamma, schedules, rule)
     uncertainty = float(np.max(np.asarray(risk.uncertainty)[:2]))
     ratios = {name: risk.ratio("excess", name, "constant")[0] for name in schedules}
+    changed = {name: own for name, own in others.items() if name not in kept}
+    for name, own in changed.items():
+        excess = adam_risk(problem, own.rates, own.batches, rule).excess
+        ratios[name] = float(excess) / float(np.asarray(risk.excess)[1])
     total = risk.ratio("total", "planned", "constant")[0]
     recommended = ratios["planned"] <= 1.0 - uncertainty
     words = _constant_words(constant)
@@ -155,6 +161,7 @@ def _known(
         else "nothing changes against a constant batch",
         f"the given problem, by a mean field of {rule.label} (docs/adam_mean_field.md)",
         {n: (r, r, r) for n, r in ratios.items() if n not in ("planned", "constant")},
+        {name: own.rates.size for name, own in changed.items()},
     )
     assumptions = rule.assumption(), "the spectrum is the given problem's"
     return AdamPlan(used.astype(np.float64), prediction, assumptions, verdict)
@@ -169,12 +176,17 @@ def _even(steps: int, samples: int, limits: Limits) -> IntArray:
     return np.asarray(unit * greedy(ones, budget // unit, low, high), dtype=np.int64)
 
 
-def _rules(gamma: FloatArray, samples: int) -> dict[str, IntArray]:
-    """Rules that people use, at the same rates, steps and samples, free of the limits."""
-    shapes = {name: rule(gamma) for name, rule in RULES.items() if name != "constant"}
+def _rules(
+    problem: Problem, gamma: FloatArray, constant: IntArray, rule: Adam
+) -> dict[str, Schedule]:
+    """Rules that people use, at equal samples, free of the limits."""
+    last = replace(rule, average=None)
+    noise = pilot_noise_scales(problem, gamma, float(constant.mean()), last)
+    samples = int(constant.sum())
     return {
-        name: np.asarray(allocate(shape**2, samples), dtype=np.int64)
-        for name, shape in shapes.items()
+        name: named.schedule(gamma, samples, noise)
+        for name, named in RULES.items()
+        if name != CONSTANT
     }
 
 

@@ -108,7 +108,7 @@ def batches_of(
     if schedule in (PLAN, BOLD):
         return _planned(optimizer, rates, budget, schedule == BOLD)
     if schedule not in FROM_PILOT:
-        return np.asarray(allocate(RULES[schedule](rates) ** 2, budget), np.int64)
+        return RULES[schedule].schedule(rates, budget).batches
     assert spectrum is not None
     if schedule == PROXY:
         proxy = influence_proxy(rates, PROXY_EXPONENT, spectrum.trace)

@@ -308,13 +308,16 @@ def _verdict(planned: Plan) -> list[str]:
         f"evidence: {verdict.evidence}",
         "",
     ]
-    rows = [
-        (name, *(_percent(ratio - 1.0) for ratio in ratios))
-        for name, ratios in verdict.rules.items()
-    ]
-    if rows:
-        head = ("other rules, the excess", "at best", "median", "at worst")
-        lines += [text_table(head, rows), ""]
+    rows = {
+        name: [_percent(ratio - 1.0) for ratio in ratios] for name, ratios in verdict.rules.items()
+    }
+    spread = ("at best", "median", "at worst")
+    kept = [(name, *row) for name, row in rows.items() if name not in verdict.steps]
+    changed = [(name, f"{steps}", *rows[name]) for name, steps in verdict.steps.items()]
+    if kept:
+        lines += [text_table(("other rules, the excess", *spread), kept), ""]
+    if changed:
+        lines += [text_table(("with rates of their own", "steps", *spread), changed), ""]
     return lines
 
 
