@@ -25,7 +25,7 @@ from batchlaw.batches.allocation import allocate
 SWITCH, LARGER = 0.75, 8.0
 # Batch doubling has this many stages of equal length.
 DOUBLING_STAGES = 4
-# Room for rounding where a rate has fallen by exactly the factor of a cut.
+# Room for rounding where a rate has fallen by exactly the factor of a cut, and in sums.
 ROUNDING = 1e-9
 
 
@@ -82,7 +82,11 @@ class FollowsNoise(Rule):
     ) -> Schedule:
         assert noise is not None
         largest = noise[np.isfinite(noise)].max(initial=1.0)
-        return Schedule(rates, in_proportion(np.minimum(noise, largest) / largest, samples))
+        shape = np.minimum(noise, largest) / largest
+        # Rounding a running sum is cheaper than the best rounding; a part of at least 1 stays so.
+        sums = np.cumsum(allocate(shape**2, samples, method="continuous"))
+        ends = np.floor(sums[:-1] + ROUNDING).astype(np.int64)
+        return Schedule(rates, np.diff(ends, prepend=0, append=samples))
 
 
 @dataclass(frozen=True)
@@ -148,12 +152,13 @@ def trade(rates: FloatArray, samples: int, *, factor: float, kept: float) -> Sch
         divides it by sqrt(2), and 1 leaves it.
     """
     passed, peaks = cuts(rates, factor), np.maximum.accumulate(rates)
+    longest = math.ceil(math.log(rates.size, factor))
     steps, at, own, ends = rates.size, 0.0, [], [0]
     while at < steps:
-        k = int(passed[int(at)])
-        own.append(float(peaks[int(at)]) * factor ** ((kept - 1.0) * k))
-        at = min(at + factor ** min(k, math.ceil(math.log(steps, factor))), steps)
-        ends.append(math.floor(at * samples / steps) if at < steps else samples)
+        t = math.floor(at + ROUNDING)
+        own.append(float(peaks[t]) * factor ** float((kept - 1.0) * passed[t]))
+        at = min(at + factor ** min(int(passed[t]), longest), steps)
+        ends.append(math.floor(at * samples / steps + ROUNDING) if at < steps else samples)
     batches = np.diff(ends)
     # The samples left for the last update may be a part of one.
     some = batches > 0

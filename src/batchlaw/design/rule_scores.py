@@ -14,6 +14,8 @@ from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, Grid, PlanCases
 from batchlaw.schedule.update_rule import UpdateRule
 
 CONSTANT = "constant"
+# A ratio of this size stands for any that is larger, or for a run that overflows.
+DIVERGED = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,7 +25,8 @@ class RuleScore:
     Attributes
     ----------
     ratios : (K,) array
-        Its excess over a constant batch's of the same sum, with the given rates.
+        Its excess over a constant batch's of the same sum, with the given rates; at most
+        ``DIVERGED``.
     steps
         Updates that it makes of the samples.
     keeps_rates
@@ -68,7 +71,11 @@ def score_rules(
 
 def ratios_of(cases: PlanCases, peak: float, own: Schedule, least: FloatArray) -> FloatArray:
     """(K,) excesses of rates and batches, given for rates with this peak, over ``least``."""
-    return np.asarray(cases.with_shape(own.rates / peak).excess(own.batches)[0] / least)
+    return _ratios(cases.with_shape(own.rates / peak).excess(own.batches)[0], least)
+
+
+def _ratios(excess: FloatArray, least: FloatArray) -> FloatArray:
+    return np.nan_to_num(excess / least, nan=DIVERGED, posinf=DIVERGED).clip(max=DIVERGED)
 
 
 def _score(
@@ -78,7 +85,7 @@ def _score(
     if isinstance(named, FollowsNoise):
         noise = cases.noise_scales(float(even.mean()))
         batches = [named.schedule(gamma, samples, row).batches for row in noise]
-        ratios = cases.own_excess(np.array(batches, dtype=np.float64)) / least
+        ratios = _ratios(cases.own_excess(np.array(batches, dtype=np.float64)), least)
         return RuleScore(ratios, gamma.size, keeps_rates=True)
     own = named.schedule(gamma, samples)
     ratios = ratios_of(cases, float(gamma.max()), own, least)

@@ -14,6 +14,7 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory, read_schedule
 from batchlaw.design.by_words import problem_by_words, problem_seed, rates_by_words
 from batchlaw.design.glossary import EXCESS
+from batchlaw.design.rule_scores import DIVERGED
 from batchlaw.design.vocabulary import problem_words
 from batchlaw.faces.cli.inputs import (
     Flag,
@@ -309,7 +310,8 @@ def _verdict(planned: Plan) -> list[str]:
         "",
     ]
     rows = {
-        name: [_percent(ratio - 1.0) for ratio in ratios] for name, ratios in verdict.rules.items()
+        name: ["diverges" if ratio >= DIVERGED else _percent(ratio - 1.0) for ratio in ratios]
+        for name, ratios in verdict.rules.items()
     }
     spread = ("at best", "median", "at worst")
     kept = [(name, *row) for name, row in rows.items() if name not in verdict.steps]
