@@ -82,11 +82,7 @@ class FollowsNoise(Rule):
     ) -> Schedule:
         assert noise is not None
         largest = noise[np.isfinite(noise)].max(initial=1.0)
-        shape = np.minimum(noise, largest) / largest
-        # Rounding a running sum is cheaper than the best rounding; a part of at least 1 stays so.
-        sums = np.cumsum(allocate(shape**2, samples, method="continuous"))
-        ends = np.floor(sums[:-1] + ROUNDING).astype(np.int64)
-        return Schedule(rates, np.diff(ends, prepend=0, append=samples))
+        return Schedule(rates, in_proportion(np.minimum(noise, largest) / largest, samples))
 
 
 @dataclass(frozen=True)
