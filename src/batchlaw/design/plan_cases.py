@@ -179,8 +179,14 @@ class PlanCases:
     def ratios(
         self, schedules: Sequence[FloatArray | IntArray], constant: FloatArray | IntArray
     ) -> list[FloatArray]:
-        """(K,) ratios of every schedule's excess to a constant batch's."""
-        excess = self.excess(np.stack([constant, *schedules]).astype(np.float64))
+        """(K,) ratios of every schedule's excess to a constant batch's, at its number of samples.
+
+        A schedule that spends more, or less, is scaled: limits may let a constant batch spend only
+        a part of the budget.
+        """
+        samples = float(constant.sum())
+        scaled = [sizes * (samples / float(sizes.sum())) for sizes in schedules]
+        excess = self.excess(np.stack([constant, *scaled]).astype(np.float64))
         return list(excess[1:] / excess[0])
 
 

@@ -13,7 +13,7 @@ from batchlaw.design.robust_plan import robust_plan
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import PowerLaw
-from batchlaw.plans.advice import Advice, PlanTask, constant_words
+from batchlaw.plans.advice import Advice, PlanTask, constant_words, equal_samples
 from batchlaw.plans.evidence import evidence
 from batchlaw.plans.rule_scores import rule_batches, rule_scores
 from batchlaw.plans.verdict import Verdict, range_of
@@ -103,7 +103,8 @@ def _known(task: PlanTask, problem: Problem) -> Advice:
     constant = within_limits(np.ones_like(gamma), task.samples, task.limits)
     generic = replace(rule, basis=GENERIC) if rule.basis == SKETCH else rule
     found = adam_optimum(problem, gamma, task.samples, generic, task.limits).whole
-    schedules = {"planned": found, "constant": constant} | rule_batches(gamma, int(constant.sum()))
+    even = equal_samples(constant, found)
+    schedules = {"planned": found, "constant": even} | rule_batches(gamma, int(found.sum()))
     risk = adam_risk(problem, gamma, schedules, rule)
     uncertainty = float(np.max(np.asarray(risk.uncertainty)[:2]))
     ratios = {name: risk.ratio("excess", name, "constant")[0] for name in schedules}
