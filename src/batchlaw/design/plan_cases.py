@@ -123,15 +123,15 @@ class PlanCase:
 class PlanCases:
     """The cases of the range for one rule and one shape of the rates.
 
-    ``shape`` are the rates over their peak, and ``single`` says whether schedules are scored update
-    by update.
+    ``shape`` are the rates over their peak, and ``single_updates`` says whether schedules are
+    scored update by update.
     """
 
     cases: tuple[PlanCase, ...]
     rule: UpdateRule
     shape: FloatArray
     rows: Rows
-    single: bool
+    single_updates: bool
 
     @classmethod
     def of(
@@ -185,7 +185,7 @@ class PlanCases:
         return np.array(pilots)
 
     def _of_case(self, case: PlanCase, sizes: FloatArray) -> list[float]:
-        if self.single:
+        if self.single_updates:
             return _single_updates(case, self, sizes)
         table = self.rows.table(case.peak * self.shape, self.rule)
         shares = 1.0 / self.rows.mean(sizes)
@@ -198,8 +198,14 @@ class PlanCases:
     def ratios(
         self, schedules: Sequence[FloatArray | IntArray], constant: FloatArray | IntArray
     ) -> list[FloatArray]:
-        """(K,) ratios of every schedule's excess to a constant batch's."""
-        excess = self.excess(np.stack([constant, *schedules]).astype(np.float64))
+        """(K,) ratios of every schedule's excess to a constant batch's, at its number of samples.
+
+        A schedule that spends more, or less, is scaled: limits may let a constant batch spend only
+        a part of the budget.
+        """
+        samples = float(constant.sum())
+        scaled = [sizes * (samples / float(sizes.sum())) for sizes in schedules]
+        excess = self.excess(np.stack([constant, *scaled]).astype(np.float64))
         return list(excess[1:] / excess[0])
 
 

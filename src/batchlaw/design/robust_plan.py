@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError
-from batchlaw.batches.factors import stages_by_factors
 from batchlaw.batches.limits import Limits
 from batchlaw.batches.rules import KeepsRates, Schedule, rules_of
-from batchlaw.batches.sharing import greedy
-from batchlaw.batches.stages import best_stages, sizes_of_stages
+from batchlaw.batches.stages import best_stages
 from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, CaseSlopes, Grid, PlanCases, Rows
 from batchlaw.design.plan_search import (
     Cells,
@@ -28,6 +26,7 @@ from batchlaw.design.plan_search import (
     worst,
 )
 from batchlaw.design.rule_scores import ratios_of
+from batchlaw.design.within_limits import within_limits
 from batchlaw.influences.weights import influence_proxy
 from batchlaw.model.spectrum import USUAL_STEP
 from batchlaw.schedule.update_rule import UpdateRule
@@ -131,7 +130,8 @@ def score(
 ) -> dict[str, FloatArray]:
     """(K,) ratios of every schedule's excess to a constant batch's, over the same range.
 
-    The constant batch is the schedule named "constant", or one with the first one's sum. A
+    The constant batch is the schedule named "constant", or one with the first one's sum, to which
+    the others are scaled. A
     ``Schedule`` has rates of its own, in the units of ``rates``, and its own number of updates.
     """
     gamma = checks.vector("rates", rates)
@@ -144,7 +144,8 @@ def score(
     constant = runs["constant"].batches if "constant" in runs else even
     cases = PlanCases.of(gamma, float(constant.mean()), rule, SCORE_ROWS, grid)
     least = cases.excess(constant)[0]
-    return {name: ratios_of(cases, float(gamma.max()), run, least) for name, run in runs.items()}
+    peak, samples = float(gamma.max()), float(constant.sum())
+    return {name: ratios_of(cases, peak, run, samples, least) for name, run in runs.items()}
 
 
 def _with_rates(gamma: FloatArray, batches: ArrayLike) -> Schedule:
@@ -222,20 +223,7 @@ class PlanSearch:
         return np.repeat(stage_cells.rows(sizes), np.diff(self.rows.ends))
 
     def whole(self, shape: FloatArray) -> IntArray:
-        """Whole batches within the limits for real ones, which are their own square-root rule."""
-        kappa, limits = (shape / shape.max()) ** 2, self.limits
-        if limits.stages is None:
-            low, high, unit, budget = limits.units(shape.size, self.budget)
-            return unit * greedy(kappa, budget // unit, low, high)
-        ends = np.append(np.flatnonzero(np.diff(shape)) + 1, shape.size)
-        batches = sizes_of_stages(kappa, ends, self.budget, limits)
-        if limits.batch_factor is None:
-            return batches
-        sizes = batches[ends - 1].astype(np.float64)
-        stepped = stages_by_factors(kappa, ends, sizes, self.budget, limits)
-        if stepped is None:
-            raise InputError("batch_factor", "must let some schedule fit", f"{limits.batch_factor}")
-        return stepped.astype(np.int64)
+        return within_limits(shape, self.budget, self.limits)
 
 
 def _verdict(search: PlanSearch, bold: bool) -> RobustPlan:

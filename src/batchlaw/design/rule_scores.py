@@ -69,9 +69,15 @@ def score_rules(
     }
 
 
-def ratios_of(cases: PlanCases, peak: float, own: Schedule, least: FloatArray) -> FloatArray:
-    """(K,) excesses of rates and batches, given for rates with this peak, over ``least``."""
-    return _ratios(cases.with_shape(own.rates / peak).excess(own.batches)[0], least)
+def ratios_of(
+    cases: PlanCases, peak: float, own: Schedule, samples: float, least: FloatArray
+) -> FloatArray:
+    """(K,) excesses of rates and batches, given for rates with this peak, over ``least``.
+
+    Batches of another sum are scaled to that of the constant batch.
+    """
+    sizes = own.batches * (samples / float(own.batches.sum()))
+    return _ratios(cases.with_shape(own.rates / peak).excess(sizes)[0], least)
 
 
 def _ratios(excess: FloatArray, least: FloatArray) -> FloatArray:
@@ -88,5 +94,5 @@ def _score(
         ratios = _ratios(cases.own_excess(np.array(batches, dtype=np.float64)), least)
         return RuleScore(ratios, gamma.size, keeps_rates=True)
     own = named.schedule(gamma, samples)
-    ratios = ratios_of(cases, float(gamma.max()), own, least)
+    ratios = ratios_of(cases, float(gamma.max()), own, samples, least)
     return RuleScore(ratios, own.rates.size, keeps_rates=own.rates is gamma)

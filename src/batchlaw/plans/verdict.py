@@ -11,7 +11,7 @@ import numpy as np
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 
-_TEXTS = ("recommendation", "worth", "evidence")
+_TEXTS = ("optimizer", "recommendation", "worth", "evidence")
 _RANGE = 3
 
 
@@ -21,6 +21,8 @@ class Verdict:
 
     Attributes
     ----------
+    optimizer
+        What the plan is for.
     recommendation
         The schedule, or to keep the batch constant, and why.
     worth
@@ -34,6 +36,7 @@ class Verdict:
         Updates of those rules that change the rates; the others have the plan's rates and updates.
     """
 
+    optimizer: str
     recommendation: str
     worth: str
     evidence: str
@@ -56,12 +59,12 @@ class Verdict:
             raise InputError(
                 "verdict",
                 f"must have {', '.join(_TEXTS)}, rules, each rule with three numbers, and steps, "
-                "whole numbers of some of the rules",
+                "whole numbers for some of the rules",
                 subject="plan field verdict",
             )
         ranges = {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
-        first, second, third = texts
-        return cls(first, second, third, ranges, dict(steps))
+        known_texts = {name: values[name] for name in _TEXTS}
+        return cls(**known_texts, rules=ranges, steps=dict(steps))
 
 
 def _are_ranges(rules: Any) -> bool:
