@@ -131,6 +131,7 @@ def section_8():
 ROUNDS = {
     "one": drawn_settings("one", 1, 18),
     "two": drawn_settings("two", 2, 18),
+    "three": drawn_settings("three", 5, 18),
     "section 8": section_8(),
     "eigen": drawn_settings("eigen", 3, 6, "eigen"),
     "generic": drawn_settings("generic", 4, 6, "generic"),
