@@ -82,7 +82,7 @@ class Setting:
         """The schedules by name, each with batch x steps samples."""
         names = SCHEDULES if self.batch > 1 else SCHEDULES[:1]
         budget = self.batch * self.steps
-        return {name: bl.allocate(RULES[name](self.rates()) ** 2, budget) for name in names}
+        return {name: RULES[name].schedule(self.rates(), budget).batches for name in names}
 
     def cells(self):
         """What the tables show of it."""

@@ -55,6 +55,11 @@ RATES: Mapping[str, Callable[[int, float], FloatArray]] = {
 }
 
 
+def schedules_for(optimizer: str) -> tuple[str, ...]:
+    """The schedules that are compared with an optimizer."""
+    return tuple(name for name in SCHEDULES if optimizer == "adamw" or name not in ADAM_ONLY)
+
+
 def spectrum_of(pilot: Mapping[str, Any]) -> ModelSpectrum:
     """The spectrum that a pilot stored."""
     arrays: dict[str, Any] = {name: np.array(pilot[name]) for name in ("eigenvalues", "noise")}
@@ -108,7 +113,7 @@ def batches_of(
     if schedule in (PLAN, BOLD):
         return _planned(optimizer, rates, budget, schedule == BOLD)
     if schedule not in FROM_PILOT:
-        return np.asarray(allocate(RULES[schedule](rates) ** 2, budget), np.int64)
+        return RULES[schedule].schedule(rates, budget).batches
     assert spectrum is not None
     if schedule == PROXY:
         proxy = influence_proxy(rates, PROXY_EXPONENT, spectrum.trace)
