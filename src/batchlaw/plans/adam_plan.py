@@ -20,7 +20,7 @@ from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import PowerLaw, Spectrum
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.risk.adam import adam_risk
-from batchlaw.schedule.adam import GENERIC, SKETCH, Adam
+from batchlaw.schedule.adam import GENERIC, SKETCH_DIAGONAL, Adam
 
 EVIDENCE = (
     "solvable problems only: a mean field of {label} on linear regression with power-law spectra "
@@ -111,17 +111,16 @@ def _over_range(found: RobustPlan, gamma: FloatArray, rule: Adam, grid: Grid) ->
 def _known(
     problem: Problem, gamma: FloatArray, samples: int, rule: Adam, limits: Limits, bold: bool
 ) -> AdamPlan:
-    """The optimum on the problem's eigenvalues, judged in the rule's own basis.
-
-    Searching in a sketch's own coordinates would take a hundred times as long.
-    """
+    """The optimum by a cheaper form of the mean field, judged in the rule's own basis."""
     if limits.batch_factor is not None:
         raise InputError("batch_factor", "needs a plan over the range for Adam, without a problem")
-    if rule.basis == SKETCH:
+    if rule.in_sketch:
         _ = problem.axes  # refuses a problem that was not drawn
     constant = _even(gamma.size, samples, limits)
-    generic = replace(rule, basis=GENERIC) if rule.basis == SKETCH else rule
-    found = adam_optimum(problem, gamma, samples, generic, limits).whole
+    searched = rule
+    if rule.in_sketch:
+        searched = replace(rule, basis=GENERIC if rule.averages else SKETCH_DIAGONAL)
+    found = adam_optimum(problem, gamma, samples, searched, limits).whole
     schedules = {"planned": found, "constant": constant} | _rules(gamma, int(constant.sum()))
     risk = adam_risk(problem, gamma, schedules, rule)
     uncertainty = float(np.max(np.asarray(risk.uncertainty)[:2]))
