@@ -154,10 +154,15 @@ class PlanCases:
     def on_rows(self, most: int) -> PlanCases:
         return PlanCases(self.cases, self.rule, self.shape, Rows.of(self.shape.size, most))
 
+    @property
+    def single_updates(self) -> bool:
+        """Whether schedules are scored update by update."""
+        return self.shape.size <= SINGLE_UPDATES
+
     def excess(self, batches: FloatArray) -> FloatArray:
         """(S, K) excesses of schedules (S, T) in the cases."""
         sizes = np.atleast_2d(batches)
-        if self.shape.size <= SINGLE_UPDATES:
+        if self.single_updates:
             return self._by_threads(lambda case: _single_updates(case, self, sizes))
         shares = 1.0 / self.rows.mean(sizes)
 

@@ -11,11 +11,9 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError
-from batchlaw.batches.factors import stages_by_factors
 from batchlaw.batches.limits import Limits
 from batchlaw.batches.rules import RULES
-from batchlaw.batches.sharing import greedy
-from batchlaw.batches.stages import best_stages, sizes_of_stages
+from batchlaw.batches.stages import best_stages
 from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, CaseSlopes, Grid, PlanCases, Rows
 from batchlaw.design.plan_search import (
     Cells,
@@ -27,6 +25,7 @@ from batchlaw.design.plan_search import (
     start_cells,
     worst,
 )
+from batchlaw.design.within_limits import within_limits
 from batchlaw.influences.weights import influence_proxy
 from batchlaw.model.spectrum import USUAL_STEP
 from batchlaw.schedule.update_rule import UpdateRule
@@ -214,20 +213,7 @@ class PlanSearch:
         return np.repeat(stage_cells.rows(sizes), np.diff(self.rows.ends))
 
     def whole(self, shape: FloatArray) -> IntArray:
-        """Whole batches within the limits for real ones, which are their own square-root rule."""
-        kappa, limits = (shape / shape.max()) ** 2, self.limits
-        if limits.stages is None:
-            low, high, unit, budget = limits.units(shape.size, self.budget)
-            return unit * greedy(kappa, budget // unit, low, high)
-        ends = np.append(np.flatnonzero(np.diff(shape)) + 1, shape.size)
-        batches = sizes_of_stages(kappa, ends, self.budget, limits)
-        if limits.batch_factor is None:
-            return batches
-        sizes = batches[ends - 1].astype(np.float64)
-        stepped = stages_by_factors(kappa, ends, sizes, self.budget, limits)
-        if stepped is None:
-            raise InputError("batch_factor", "must let some schedule fit", f"{limits.batch_factor}")
-        return stepped.astype(np.int64)
+        return within_limits(shape, self.budget, self.limits)
 
 
 def _verdict(search: PlanSearch, bold: bool) -> RobustPlan:

@@ -11,7 +11,7 @@ import numpy as np
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 
-_TEXTS = ("recommendation", "worth", "evidence")
+_TEXTS = ("optimizer", "recommendation", "worth", "evidence")
 _RANGE = 3
 
 
@@ -21,6 +21,8 @@ class Verdict:
 
     Attributes
     ----------
+    optimizer
+        What the plan is for.
     recommendation
         The schedule, or to keep the batch constant, and why.
     worth
@@ -31,6 +33,7 @@ class Verdict:
         Smallest, median and largest excess over a constant batch's of rules that people use.
     """
 
+    optimizer: str
     recommendation: str
     worth: str
     evidence: str
@@ -53,7 +56,7 @@ class Verdict:
                 subject="plan field verdict",
             )
         ranges = {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
-        return cls(values["recommendation"], values["worth"], values["evidence"], ranges)
+        return cls(**{name: values[name] for name in _TEXTS}, rules=ranges)
 
 
 def _is_range(value: Any) -> bool:

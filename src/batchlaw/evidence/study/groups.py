@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
-from batchlaw.evidence.study.schedules import ADAM_ONLY, CONSTANT, RATES, SCHEDULES
+from batchlaw.evidence.study.schedules import CONSTANT, RATES, SCHEDULES, schedules_for
 
 OPTIMIZERS = ("sgd", "momentum", "adamw")
 # Repetitions per cell of a regression: one seed is a block of them.
@@ -74,9 +74,8 @@ def make_group(name: str, optimizer: str, rates: str, seeds: int) -> Group:
     task = TASKS[checks.choice("task", name, tuple(TASKS))]
     peaks = task.peaks(checks.choice("optimizer", optimizer, OPTIMIZERS))
     runs = REPETITIONS if task.kind == REGRESSION else 1
-    schedules = tuple(s for s in SCHEDULES if optimizer == "adamw" or s not in ADAM_ONLY)
     sizes = task.steps, task.mean_batch, runs
-    return Group(name, optimizer, rates, peaks, seeds, *sizes, schedules)
+    return Group(name, optimizer, rates, peaks, seeds, *sizes, schedules_for(optimizer))
 
 
 def full_groups() -> list[Group]:

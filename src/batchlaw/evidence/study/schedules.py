@@ -55,6 +55,11 @@ RATES: Mapping[str, Callable[[int, float], FloatArray]] = {
 }
 
 
+def schedules_for(optimizer: str) -> tuple[str, ...]:
+    """The schedules that are compared with an optimizer."""
+    return tuple(name for name in SCHEDULES if optimizer == "adamw" or name not in ADAM_ONLY)
+
+
 def spectrum_of(pilot: Mapping[str, Any]) -> ModelSpectrum:
     """The spectrum that a pilot stored."""
     arrays: dict[str, Any] = {name: np.array(pilot[name]) for name in ("eigenvalues", "noise")}

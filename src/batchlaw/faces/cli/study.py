@@ -76,7 +76,7 @@ def study(
     count = cores() if workers is None else checks.count("workers", workers)
     hours = checks.real("hours", hours, above=0.0)
     output = OutputDirectory(output_dir)
-    asked = {"quick": quick, "tasks": task, "optimizers": optimizer}
+    asked: dict[str, Any] = {"quick": quick, "tasks": task, "optimizers": optimizer}
     asked |= {"schedules": schedule, "hours": hours}
     with Store(output_dir / STORE) as store:
         with worker_processes(count) as processes:
