@@ -31,10 +31,11 @@ from batchlaw._base.kernels.common import REORDER, copy
 # m. By coordinate: means of e, m and s, and u with both parts of its variance and its tilt.
 EE, EM, MM, ES, MS, SS, MEAN, X, N, R, U, COMMON, OWN, TILT = range(14)
 ROWS = 14
-# What a step is, averaged over coordinates: in the drift, in the noise, its mean square, and the
-# parts of its variance: common, kept on an eigenvector, and spread over all of them.
-DRIFT, NOISE, SQUARE, SHARED, KEPT, LEAK = range(6)
-PARTS = 6
+# What a step is, averaged over coordinates: in the drift, in the noise, its square in the noise and
+# by how much that exceeds the square in the drift; then the parts of its variance: kept on an
+# eigenvector, and spread over all of them, per unit of tr Cov(n) and by the mean of n.
+DRIFT, NOISE, SQUARE, EXCESS, KEPT, LEAK, LEAK_OF_MEAN = range(7)
+PARTS = 7
 
 
 @njit(nogil=True, cache=True)
@@ -57,9 +58,6 @@ def set_steps(nu, roots, likeness, s2, row, eps, batch, spreads, ratio, xhat, y,
         trace += nu[j] * (x[EE, j] + xhat[j] * xhat[j])
         square += nu[j] * nu[j] * x[EE, j]
         total += nu[j]
-    moment = 0.0
-    for j in range(M):
-        moment += x[MM, j]
     pace = spreads * (1.0 - beta2)
     steps[:] = 0.0
     for i in range(M):
@@ -84,11 +82,13 @@ def set_steps(nu, roots, likeness, s2, row, eps, batch, spreads, ratio, xhat, y,
         steps[DRIFT] += D[i] / M
         steps[NOISE] += noisy * base / M
         steps[SQUARE] += n2
-        steps[SHARED] += share * common
-        steps[KEPT] += share * own * likeness
-        # Weighted by what the first moment is there: its covariance is nearly in proportion to H.
-        own_m = moment * roots[i] / total + x[N, i] * x[N, i]
-        steps[LEAK] += share * own * (1.0 - likeness) * own_m * M
+        steps[EXCESS] += n2 - D[i] * D[i] / M
+        steps[KEPT] += share * (common + own * likeness)
+        # The covariance of n is nearly in proportion to H, whose diagonal is s^1/2.
+        n = beta1 * x[N, i] + (1.0 - beta1) * y[i]
+        leak = share * own * (1.0 - likeness) * M
+        steps[LEAK] += leak * roots[i] / total
+        steps[LEAK_OF_MEAN] += leak * n * n
     return trace
 
 
@@ -102,25 +102,29 @@ def move(nu, leverage, start, row, running, batch, trace, xhat, y, steps, D, x):
         x[N, i] = beta1 * x[N, i] + r * y[i]
         x[X, i] = keep * x[X, i] + (1.0 - keep) * start[i] - D[i] * x[N, i]
         x[R, i] = hold * x[R, i] + weight * x[X, i]
-    d = steps[DRIFT]
+    moment = 0.0
     for j in range(nu.size):
         u = nu[j]
         g = u * xhat[j]
         c = u * x[EE, j]
         x[MEAN, j] = beta1 * x[MEAN, j] + r * g
-        em = beta1 * x[EM, j] + r * c
         mm = beta1 * (beta1 * x[MM, j] + 2.0 * r * u * x[EM, j])
         mm += r * r * (u * c + (u * c + g * g + u * trace) / batch)
-        ms = beta1 * x[MS, j] + r * u * x[ES, j]
+        x[MM, j] = mm
+        x[EM, j] = beta1 * x[EM, j] + r * c
+        moment += mm
+    d, leak = steps[DRIFT], steps[LEAK] * moment + steps[LEAK_OF_MEAN]
+    for j in range(nu.size):
+        em, mm, square = x[EM, j], x[MM, j], x[MEAN, j] * x[MEAN, j]
+        ms = beta1 * x[MS, j] + r * nu[j] * x[ES, j]
         es = keep * x[ES, j] - d * ms
         ee = keep * keep * x[EE, j] - 2.0 * keep * d * em + steps[SQUARE] * mm
-        ee += (steps[SHARED] + steps[KEPT]) * (mm + x[MEAN, j] * x[MEAN, j])
-        ee += steps[LEAK] * leverage[j]
-        em = keep * em - steps[NOISE] * mm
+        ee += (steps[KEPT] + steps[EXCESS]) * square + steps[KEPT] * mm + leak * leverage[j]
+        em = keep * em - steps[NOISE] * mm + (d - steps[NOISE]) * square
         x[SS, j] = hold * hold * x[SS, j] + weight * (2.0 * hold * es + weight * ee)
         x[ES, j] = hold * es + weight * ee
         x[MS, j] = hold * ms + weight * em
-        x[EE, j], x[EM, j], x[MM, j] = ee, em, mm
+        x[EE, j], x[EM, j] = ee, em
 
 
 @njit(nogil=True, cache=True)

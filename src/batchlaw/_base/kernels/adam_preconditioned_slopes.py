@@ -23,7 +23,7 @@ from batchlaw._base.kernels.adam_preconditioned import (
     products,
     set_steps,
 )
-from batchlaw._base.kernels.common import REORDER, copy
+from batchlaw._base.kernels.common import REORDER, copy, copy_rows
 
 # Row of a saved state with xhat of the update that follows it; the next row has y.
 SPARE = ROWS
@@ -90,12 +90,6 @@ def _back(nu, roots, row, eps, share, trace, steps, D, now, n, a, to_y, to_xhat)
 
 
 @njit(nogil=True, cache=True)
-def _copy_state(source, target):  # type: ignore[no-untyped-def]
-    for k in range(ROWS):
-        copy(source[k], target[k])
-
-
-@njit(nogil=True, cache=True)
 def _run(problem, table, eps, running, batches, first, last, history, traces, steps, D):  # type: ignore[no-untyped-def]
     """Updates ``first`` to ``last`` from the state in ``history[0]``, keeping what is on the way.
 
@@ -106,7 +100,7 @@ def _run(problem, table, eps, running, batches, first, last, history, traces, st
     xs, ghat = np.empty((1, nu.size)), np.empty((1, nu.size))
     xhat, y = np.empty((1, nu.size)), np.empty((1, nu.size))
     state, start = states[0], -target
-    _copy_state(history[0], state)
+    copy_rows(history[0], state)
     for t in range(first, last):
         i = t - first
         products(nu, axes, states, xs, xhat, ghat, y)
@@ -121,7 +115,7 @@ def _run(problem, table, eps, running, batches, first, last, history, traces, st
             nu, leverage, start, table[t], running[t], batches[t], traces[i],
             xhat[0], y[0], steps[i], D[i], state,
         )  # fmt: skip
-        _copy_state(state, history[i + 1])
+        copy_rows(state, history[i + 1])
 
 
 @njit(nogil=True, cache=True)
@@ -147,11 +141,11 @@ def preconditioned_slopes(problem, table, eps, running, batches, slopes):  # typ
         back = k >= blocks - 1
         now = 2 * blocks - 2 - k if back else k
         first, last = now * block, min((now + 1) * block, T)
-        _copy_state(saved[now], history[0])
+        copy_rows(saved[now], history[0])
         _run(problem, table, eps, running, batches, first, last, history, traces, steps, D)
         end = history[last - first]
         if not back:
-            _copy_state(end, saved[now + 1])
+            copy_rows(end, saved[now + 1])
             continue
         if k == blocks - 1:
             np.dot(axes, end[X], into)
