@@ -1,9 +1,9 @@
 """Cheap forms of Adam's mean field against the full one, in a sketch's own coordinates.
 
-    python benchmarks/adam_cheap_form.py               # errors on 72 settings, a minute
-    python benchmarks/adam_cheap_form.py --eps         # where eps is not small
-    python benchmarks/adam_cheap_form.py --large       # M = 256 and 512, and what low rank could gain
-    python benchmarks/adam_cheap_form.py --search      # optima found with each form
+    python benchmarks/adam_cheap_form.py           # errors on 72 settings, a minute
+    python benchmarks/adam_cheap_form.py --eps     # where eps is not small
+    python benchmarks/adam_cheap_form.py --large   # M = 256 and 512: what low rank could gain
+    python benchmarks/adam_cheap_form.py --search  # optima found with each form
 
 The settings are drawn from balanced lists. Forms were chosen on the first half; the second half is
 held out and was compared once, after the form was fixed. Each setting has four batch schedules
@@ -119,13 +119,18 @@ def print_errors(settings):
         case = made(setting)
         full = matrix_moments(*case).sum(axis=-1)
         errors.append({name: value / full - 1.0 for name, value in forms(*case).items()})
-    print("| half | form | level % | 90 % | largest | ratio % | 90 % | largest |")
-    print("| --- | --- |" + " ---: |" * 6)
+    print("| half | form | level % | 90 % | largest | within 1 % | ratio % | 90 % | largest |")
+    print("| --- | --- |" + " ---: |" * 7)
     for half, rows in (("first", errors[0::2]), ("held out", errors[1::2])):
         for name in errors[0]:
             level = np.array([row[name] for row in rows])
             ratio = (1.0 + level[:, 1:]) / (1.0 + level[:, :1]) - 1.0
-            print(f"| {half} | {name} | {spread_of(level)} | {spread_of(ratio)} |", flush=True)
+            within = f"{100 * np.mean(np.abs(level) <= 0.01):.0f} %"
+            print(f"| {half} | {name} | {spread_of(level)} | {within} | {spread_of(ratio)} |")
+    worst = [np.abs(row["sketch-diagonal"]).max() for row in errors]
+    print("\nThe largest errors of sketch-diagonal, and the settings:")
+    for k in np.argsort(worst)[:-7:-1]:
+        print(f"    {100 * worst[k]:.2f} %", *settings[k][1:])
 
 
 def print_eps(settings):

@@ -56,8 +56,10 @@ def by_matrices(problem, rates, batches, rule):
         step = D * np.sqrt(s)
         m = b1 * m + (1.0 - b1) * sigma @ e
         e = k * e + (1.0 - k) * start - D * m
-        mm = b1**2 * mm + b1 * (1.0 - b1) * (me @ H + H @ me.T) + (1.0 - b1) ** 2 * cut(
-            signal + noise
+        mm = (
+            b1**2 * mm
+            + b1 * (1.0 - b1) * (me @ H + H @ me.T)
+            + (1.0 - b1) ** 2 * cut(signal + noise)
         )
         me = b1 * me + (1.0 - b1) * H @ ee
         ee = k**2 * ee - k * step.mean() * (me + me.T) + np.mean(step**2) * mm

@@ -89,9 +89,7 @@ class _Search:
 
     def values(self, schedules: Sequence[FloatArray | IntArray]) -> FloatArray:
         sizes = np.stack(schedules).astype(np.float64)
-        values = self.moments(
-            self.problem, self.gamma, sizes, self.rule, spread=False
-        ).sum(axis=-1)
+        values = self.moments(self.problem, self.gamma, sizes, self.rule, spread=False).sum(axis=-1)
         return np.where(np.isfinite(values), values, np.inf)
 
     def real(self) -> tuple[FloatArray, float, tuple[float, ...]]:

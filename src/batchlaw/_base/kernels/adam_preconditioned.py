@@ -159,9 +159,9 @@ def preconditioned_moments(  # type: ignore[no-untyped-def]
 ):
     """Fill ``out`` (S, K, 2) with bias and variance, as ``adam_matrix.adam_moments`` does.
 
-    Rows of ``table`` are those of ``adam_diagonal``. In ``problem``, ``leverage`` is the part of a noise in
-    proportion to s^1/2, independent between coordinates, that falls on every eigenvector, and
-    ``likeness`` the mean squared correlation of two coordinates.
+    Rows of ``table`` are those of ``adam_diagonal``. In ``problem``, ``leverage`` is the part of a
+    noise in proportion to s^1/2, independent between coordinates, that falls on every eigenvector,
+    and ``likeness`` the mean squared correlation of two coordinates.
     """
     nu, axes, roots, leverage, likeness, target, s2 = problem
     S, T = batches.shape
