@@ -1,14 +1,18 @@
 """What a plan recommends, what it says that is worth, and how that reaches its readers."""
 
+import json
+
 import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw.batches.rules import RULES, ChangesRates, rules_of
 from batchlaw.design.plan_cases import PlanCases
 from batchlaw.design.within_limits import within_limits
 from batchlaw.faces.cli import main
 from batchlaw.plans.evidence import COSINE, EXPONENTIAL, LINEAR, shape_of
 from batchlaw.plans.trainers import TRAINERS
+from batchlaw.plans.verdict import Verdict
 from batchlaw.plans.worth import LossLevel
 from refused import refused, refused_command
 
@@ -74,7 +78,10 @@ def test_the_constant_batch_is_one_that_the_limits_allow():
     assert within_limits(np.ones(50), 600, limits).tolist() == [8] * 50
     made = bl.plan(bl.wsd(50, 0.05), 600, rule=bl.sgd(), multiple_of=8, stages=4, bold=True)
     assert made.prediction["constant_batch"] == 8.0
-    assert "constant batch of 8, which spends 67 % of the samples" in made.verdict.recommendation
+    assert (
+        "constant batch of 8 (it spends 67 % of the samples; compared at"
+        in made.verdict.recommendation
+    )
 
 
 def test_the_time_of_the_run_comes_from_a_cost_model(capsys):
@@ -108,6 +115,38 @@ def test_every_export_carries_optimizer_verdict_and_evidence(name):
     text = " ".join(bl.trainers.export(made, name, **layout).text.replace("#", " ").split())
     for part in (made.verdict.optimizer, made.verdict.recommendation, made.verdict.evidence):
         assert part in text
+
+
+def test_the_steps_of_rules_that_change_the_rates_stay_in_a_plans_json(capsys):
+    made = bl.plan(RUN, 1600, rule=bl.sgd())
+    assert made.verdict.rules.keys() == RULES.keys() - {"constant"}
+    assert made.verdict.steps.keys() == rules_of(ChangesRates).keys()
+    seesaw = RULES["Seesaw"].schedule(RUN, 1600)
+    assert made.verdict.steps["Seesaw"] == seesaw.rates.size < 400
+    assert Verdict.from_dict(json.loads(json.dumps(made.verdict.to_dict()))) == made.verdict
+    run = ["plan", "--optimizer", "sgd", "--steps", "400", "--gamma", "0.05", "--budget", "1600"]
+    assert main(run) == 0
+    kept, changed = capsys.readouterr().out.split("with rates of their own")
+    assert "Li-Bu-Xu" in kept
+    row = next(line for line in changed.splitlines() if line.startswith("Seesaw "))
+    assert row.split()[1] == str(seesaw.rates.size)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"steps": {"no rule": 3}},
+        {"steps": {"Seesaw": 2.5}},
+        {"steps": None},
+        {"rules": {"Seesaw": [1.0]}},
+        {"other": 1},
+    ],
+)
+def test_a_verdict_whose_json_is_wrong_is_refused(entry):
+    values = Verdict("sgd", "a", "b", "c", {"Seesaw": (0.9, 1.0, 1.1)}, {"Seesaw": 7}).to_dict()
+    assert Verdict.from_dict(values).steps == {"Seesaw": 7}
+    with refused("verdict"):
+        Verdict.from_dict(values | entry)
 
 
 def test_rates_are_of_a_trained_shape_only_where_they_are_near_it():

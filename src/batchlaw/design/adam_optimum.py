@@ -10,7 +10,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.limits import Limits
-from batchlaw.batches.rules import RULES
+from batchlaw.batches.rules import KeepsRates, rules_of
 from batchlaw.batches.sharing import greedy
 from batchlaw.batches.stages import best_stages, sizes_of_stages
 from batchlaw.design.plan_search import Cells, minimise, start_cells
@@ -71,7 +71,7 @@ class _Search:
         units = limits.units if limits.stages is not None else limits.units_in_full
         self.low, self.high, self.unit, self.budget = units(gamma.size, budget)
         self.moments = SOLVERS[rule.basis].moments
-        shapes = [rule_shape(gamma) for rule_shape in RULES.values()]
+        shapes = [named.shape(gamma) for named in rules_of(KeepsRates).values()]
         shapes.append(np.maximum(gamma / gamma.max(), 1e-3) ** 0.5)
         self.shapes = [np.maximum(shape, 1e-3 * shape.max()) for shape in shapes]
 

@@ -13,9 +13,9 @@ from batchlaw.design.robust_plan import robust_plan
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import PowerLaw
-from batchlaw.plans.advice import Advice, PlanTask, constant_words
+from batchlaw.plans.advice import Advice, PlanTask, constant_words, equal_samples
 from batchlaw.plans.evidence import evidence
-from batchlaw.plans.rule_scores import rule_batches, rule_scores
+from batchlaw.plans.rule_scores import rule_schedules, rule_scores
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING, worth_known, worth_over_range
 from batchlaw.risk.adam import adam_risk
@@ -68,7 +68,7 @@ def _over_range(task: PlanTask, grid: Grid) -> Advice:
         advice,
         worth_over_range(found.ratios, task.loss) if departs else NOTHING,
         evidence(rule, task.gamma, source),
-        rule_scores(task.gamma, found.constant, rule, grid),
+        *rule_scores(task.gamma, found.constant, rule, grid),
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -102,10 +102,17 @@ def _known(task: PlanTask, problem: Problem) -> Advice:
     if rule.in_sketch:
         searched = replace(rule, basis=GENERIC if rule.averages else SKETCH_DIAGONAL)
     found = adam_optimum(problem, gamma, task.samples, searched, task.limits).whole
-    schedules = {"planned": found, "constant": constant} | rule_batches(gamma, int(constant.sum()))
+    even = equal_samples(constant, found.astype(np.float64))
+    others = rule_schedules(problem, gamma, int(found.sum()), rule)
+    changed = {name: own for name, own in others.items() if own.rates is not gamma}
+    kept = {name: own.batches for name, own in others.items() if own.rates is gamma}
+    schedules = {"planned": found, "constant": even} | kept
     risk = adam_risk(problem, gamma, schedules, rule)
     uncertainty = float(np.max(np.asarray(risk.uncertainty)[:2]))
     ratios = {name: risk.ratio("excess", name, "constant")[0] for name in schedules}
+    for name, own in changed.items():
+        excess = adam_risk(problem, own.rates, own.batches, rule).excess
+        ratios[name] = float(excess) / float(np.asarray(risk.excess)[1])
     total = risk.ratio("total", "planned", "constant")[0]
     recommended = ratios["planned"] <= 1.0 - uncertainty
     words = constant_words(constant, task.samples)
@@ -132,6 +139,7 @@ def _known(task: PlanTask, problem: Problem) -> Advice:
         else NOTHING,
         evidence(rule, gamma, f"the given problem, by {MEAN_FIELD.format(label=rule.label)}"),
         {n: (r, r, r) for n, r in ratios.items() if n not in ("planned", "constant")},
+        {name: own.rates.size for name, own in changed.items()},
     )
     assumptions = rule.assumption(), "the spectrum is the given problem's"
     return Advice(found if departs else constant, constant, prediction, assumptions, verdict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from batchlaw._base.checks import FloatArray, IntArray
@@ -35,7 +36,8 @@ class PlanTask:
 class Advice:
     """Batches, their prediction by name, what it assumes, and the verdict.
 
-    ``constant`` is the constant batch that the limits allow, with which all is compared.
+    ``constant`` is the constant batch that the limits allow, with which all is compared, at equal
+    samples where it can't spend them all.
     """
 
     batches: FloatArray | IntArray
@@ -45,10 +47,15 @@ class Advice:
     verdict: Verdict
 
 
+def equal_samples(constant: IntArray, batches: FloatArray) -> FloatArray:
+    """The constant batch, scaled to the samples of a schedule."""
+    return np.asarray(constant * (float(batches.sum()) / float(constant.sum())))
+
+
 def constant_words(constant: IntArray, samples: int) -> str:
     """The constant batch, and how much of the budget it leaves where that is more than 1 %."""
     low, high = int(constant.min()), int(constant.max())
     size = f"{low}" if low == high else f"{low} to {high}"
     spent = float(constant.sum()) / samples
-    left = "" if spent > 0.99 else f", which spends {100 * spent:.0f} % of the samples"
-    return f"against a constant batch of {size}{left}"
+    left = f" (it spends {100 * spent:.0f} % of the samples; compared at equal samples)"
+    return f"against a constant batch of {size}{'' if spent > 0.99 else left}"

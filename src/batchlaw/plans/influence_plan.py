@@ -16,7 +16,7 @@ from batchlaw.batches.limits import Limits
 from batchlaw.batches.stages import best_stages
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.spectrum import PowerLaw
-from batchlaw.plans.advice import Advice, PlanTask
+from batchlaw.plans.advice import Advice, PlanTask, equal_samples
 from batchlaw.plans.influence_verdict import judged
 from batchlaw.plans.source import Source, given_source, noise_level, source_of
 from batchlaw.risk.procedure import Procedure
@@ -108,10 +108,11 @@ def _noise_ratio(
 def _gain(kappa: FloatArray, batches: FloatArray, constant: IntArray) -> dict[str, float]:
     """Effective batches of the schedule and of a constant batch."""
     effective = float(effective_batch(kappa, batches))
+    at_equal_samples = equal_samples(constant, batches)
     return {
         "constant_batch": float(constant.mean()),
         "effective_batch": effective,
-        "noise_against_constant": float(effective_batch(kappa, constant)) / effective,
+        "noise_against_constant": float(effective_batch(kappa, at_equal_samples)) / effective,
     }
 
 
@@ -121,7 +122,7 @@ def _over(candidates: FloatArray, batches: FloatArray, constant: IntArray) -> di
         return {}
     noise = (candidates / batches).sum(axis=1)
     square_roots = np.sqrt(candidates).sum(axis=1) ** 2 / batches.sum()
-    constants = (candidates / constant).sum(axis=1)
+    constants = (candidates / equal_samples(constant, batches)).sum(axis=1)
     return {
         "worst_ratio_over_exponents": float((noise / square_roots).max()),
         "worst_noise_against_constant": float((noise / constants).max()),
@@ -138,7 +139,7 @@ def _reuse(
             "noise is smaller and follows another law, while the stages follow the influence for "
             "independent batches"
         )
-    schedules = [batches, constant.astype(np.float64)]
+    schedules = [batches, equal_samples(constant, batches)]
     planned, reference = run.summaries(kappa, schedules)[run.summary]
     prediction = {
         "constant_batch": float(constant.mean()),

@@ -13,7 +13,7 @@ from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, PlanCases
 from batchlaw.design.robust_plan import EVERYWHERE, NOTHING, RATIO_ERROR
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
-from batchlaw.plans.advice import PlanTask, constant_words
+from batchlaw.plans.advice import PlanTask, constant_words, equal_samples
 from batchlaw.plans.evidence import evidence
 from batchlaw.plans.rule_scores import rule_scores
 from batchlaw.plans.verdict import Verdict, range_of
@@ -86,7 +86,7 @@ def _over_range(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judg
         advice,
         worth_over_range(ratios, task.loss) if departs else NOTHING_CHANGES,
         evidence(task.rule, task.gamma, f"exact risks of {len(cases.cases)} solvable problems"),
-        rule_scores(task.gamma, constant, task.rule, RANGE),
+        *rule_scores(task.gamma, constant, task.rule, RANGE),
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -191,7 +191,7 @@ def _whole_risk(task: PlanTask, batches: FloatArray, constant: IntArray) -> dict
     """The plan's risk over that of a constant batch: the whole, the excess, then the noise."""
     assert isinstance(task.spectrum, Problem)
     rule = PLAIN if task.rule is None else task.rule
-    schedules = {"planned": batches, "constant": constant.astype(np.float64)}
+    schedules = {"planned": batches, "constant": equal_samples(constant, batches)}
     risk = task.run.expected(Setup(task.spectrum, task.gamma, schedules, rule))
     terms = ["total", "excess"]
     if np.asarray(getattr(risk, task.run.noise))[1] > 0.0:

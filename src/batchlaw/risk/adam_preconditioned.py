@@ -69,16 +69,18 @@ def preconditioned_moments(
     rule: Adam,
     trajectory: bool = False,
     spread: bool = True,
+    doubt: float = 0.0,
 ) -> FloatArray:
     """Bias and variance of Adam's readout, (S, 2) or with a trajectory (S, T + 1, 2).
 
-    Without ``spread`` v is at its mean, as in ``preconditioned_slopes``.
+    Without ``spread`` v is at its mean, as in ``preconditioned_slopes``; ``doubt`` is that of
+    ``adam_matrix``.
     """
     out = np.empty((batches.shape[0], rates.size + 1 if trajectory else 1, 2))
     readout = running_readout(rule.readout(rates.size), rates.size)
     kernels.preconditioned_moments(
         tuple(preconditioned(problem)), step_table(rates, rule), rule.eps, readout, batches,
-        float(spread), out,
+        float(spread), doubt, out,
     )  # fmt: skip
     return out if trajectory else out[:, 0]
 

@@ -21,21 +21,25 @@ from numba import njit
 
 from batchlaw._base.kernels.adam_spread import (
     NO_GRADIENT,
+    coupling,
     noise_over_drift,
     squared_gradient,
     step_factors,
+    third_cumulant,
 )
 from batchlaw._base.kernels.common import REORDER, copy
 
 # Rows of the state. On eigenvectors of H: covariances of (e, m, s), s the readout, and the mean of
-# m. By coordinate: means of e, m and s, and u with both parts of its variance and its tilt.
-EE, EM, MM, ES, MS, SS, MEAN, X, N, R, U, COMMON, OWN, TILT = range(14)
-ROWS = 14
+# m. By coordinate: means of e, m and s, and u with both parts of its variance, its
+# tilt and its third cumulant.
+EE, EM, MM, ES, MS, SS, MEAN, X, N, R, U, COMMON, OWN, TILT, THIRD = range(15)
+ROWS = 15
 # What a step is, averaged over coordinates: in the drift, in the noise, its square in the noise and
 # by how much that exceeds the square in the drift; then the parts of its variance: kept on an
-# eigenvector, and spread over all of them, per unit of tr Cov(n) and by the mean of n.
-DRIFT, NOISE, SQUARE, EXCESS, KEPT, LEAK, LEAK_OF_MEAN = range(7)
-PARTS = 7
+# eigenvector, and spread over all of them, per unit of tr Cov(n) and by the mean of n;
+# and by which factor the noise is raised where it is in doubt.
+DRIFT, NOISE, SQUARE, EXCESS, KEPT, LEAK, LEAK_OF_MEAN, LOUDER = range(8)
+PARTS = 8
 
 
 @njit(nogil=True, cache=True)
@@ -48,7 +52,9 @@ def clear(target, state):  # type: ignore[no-untyped-def]
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
-def set_steps(nu, roots, likeness, s2, row, eps, batch, spreads, ratio, xhat, y, x, steps, D):  # type: ignore[no-untyped-def]
+def set_steps(  # type: ignore[no-untyped-def]
+    nu, roots, likeness, s2, row, eps, batch, spreads, doubt, ratio, xhat, y, x, steps, D
+):
     """Update u, its spread and its tilt; fill D with the steps in the drift; returns the trace."""
     rate, _, beta1, beta2, correct1, correct2, _ = row
     M = nu.size
@@ -60,6 +66,7 @@ def set_steps(nu, roots, likeness, s2, row, eps, batch, spreads, ratio, xhat, y,
         total += nu[j]
     pace = spreads * (1.0 - beta2)
     steps[:] = 0.0
+    varied = removed = 0.0
     for i in range(M):
         g2 = y[i] * y[i] / roots[i] + square / total
         tilted, common, own = squared_gradient(trace, g2, batch)
@@ -67,16 +74,25 @@ def set_steps(nu, roots, likeness, s2, row, eps, batch, spreads, ratio, xhat, y,
         tilt = beta1 * beta2 * x[TILT, i] + (1.0 - beta1) * pace * tilted
         common = beta2 * beta2 * x[COMMON, i] + pace * (1.0 - beta2) * common
         own = beta2 * beta2 * x[OWN, i] + pace * (1.0 - beta2) * own
+        third = beta2**3 * x[THIRD, i]
+        third += pace * (1.0 - beta2) ** 2 * third_cumulant(trace, g2, batch)
+        x[THIRD, i] = third
         x[U, i], x[TILT, i], x[COMMON, i], x[OWN, i] = u, tilt, common, own
         second = max(u, NO_GRADIENT)
         floor = eps / roots[i]
         scale = np.sqrt(second * correct2) + floor
         drift_tilt, whole = tilt * correct1 / second, common + own
         drift, noisy, variance = step_factors(
-            drift_tilt, ratio * drift_tilt, whole / second**2, 0.5 * (1.0 - floor / scale)
+            drift_tilt,
+            ratio * drift_tilt,
+            whole / second**2,
+            third / second**2 / second,
+            0.5 * (1.0 - floor / scale),
         )
         base = rate * correct1 / scale
         D[i] = drift * base
+        varied += whole / second**2 / M
+        removed += 2.0 * D[i] * g2 * roots[i]
         n2 = noisy * base * noisy * base / M
         share = n2 * variance / whole if whole > 0.0 else 0.0
         steps[DRIFT] += D[i] / M
@@ -89,6 +105,7 @@ def set_steps(nu, roots, likeness, s2, row, eps, batch, spreads, ratio, xhat, y,
         leak = share * own * (1.0 - likeness) * M
         steps[LEAK] += leak * roots[i] / total
         steps[LEAK_OF_MEAN] += leak * n * n
+    steps[LOUDER] = 1.0 + doubt * coupling(varied, removed, trace - s2, beta2)
     return trace
 
 
@@ -98,6 +115,7 @@ def move(nu, leverage, start, row, running, batch, trace, xhat, y, steps, D, x):
     keep, beta1 = row[1], row[2]
     hold, weight = running
     r = 1.0 - beta1
+    share = steps[LOUDER] / batch
     for i in range(nu.size):
         x[N, i] = beta1 * x[N, i] + r * y[i]
         x[X, i] = keep * x[X, i] + (1.0 - keep) * start[i] - D[i] * x[N, i]
@@ -109,7 +127,7 @@ def move(nu, leverage, start, row, running, batch, trace, xhat, y, steps, D, x):
         c = u * x[EE, j]
         x[MEAN, j] = beta1 * x[MEAN, j] + r * g
         mm = beta1 * (beta1 * x[MM, j] + 2.0 * r * u * x[EM, j])
-        mm += r * r * (u * c + (u * c + g * g + u * trace) / batch)
+        mm += r * r * (u * c + share * (u * c + g * g + u * trace))
         x[MM, j] = mm
         x[EM, j] = beta1 * x[EM, j] + r * c
         moment += mm
@@ -155,7 +173,7 @@ def _record(nu, axes, states, xs, xhat, out, k):  # type: ignore[no-untyped-def]
 
 @njit(nogil=True, cache=True)
 def preconditioned_moments(  # type: ignore[no-untyped-def]
-    problem, table, eps, running, batches, spreads, out
+    problem, table, eps, running, batches, spreads, doubt, out
 ):
     """Fill ``out`` (S, K, 2) with bias and variance, as ``adam_matrix.adam_moments`` does.
 
@@ -180,7 +198,7 @@ def preconditioned_moments(  # type: ignore[no-untyped-def]
         ratio = noise_over_drift(row[2], row[3], t + 1)
         for s in range(S):
             trace = set_steps(
-                nu, roots, likeness, s2, row, eps, batches[s, t], spreads, ratio,
+                nu, roots, likeness, s2, row, eps, batches[s, t], spreads, doubt, ratio,
                 xhat[s], y[s], states[s], steps, D,
             )  # fmt: skip
             move(

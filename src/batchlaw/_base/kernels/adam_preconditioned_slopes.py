@@ -105,7 +105,7 @@ def _run(problem, table, eps, running, batches, first, last, history, traces, st
         i = t - first
         products(nu, axes, states, xs, xhat, ghat, y)
         traces[i] = set_steps(
-            nu, roots, likeness, s2, table[t], eps, batches[t], 0.0, 1.0,
+            nu, roots, likeness, s2, table[t], eps, batches[t], 0.0, 0.0, 1.0,
             xhat[0], y[0], state, steps[i], D[i],
         )  # fmt: skip
         copy(state[U], history[i, U])

@@ -14,6 +14,7 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory, read_schedule
 from batchlaw.design.by_words import problem_by_words, problem_seed, rates_by_words
 from batchlaw.design.glossary import EXCESS
+from batchlaw.design.rule_scores import DIVERGED
 from batchlaw.design.run_length import CostModel
 from batchlaw.design.vocabulary import problem_words
 from batchlaw.faces.cli.inputs import (
@@ -365,12 +366,17 @@ def _rules(planned: Plan) -> list[str]:
     verdict = planned.verdict
     if verdict is None or not verdict.rules:
         return []
-    rows = [
-        (name, *(_percent(ratio - 1.0) for ratio in ratios))
+    rows = {
+        name: ["diverges" if ratio >= DIVERGED else _percent(ratio - 1.0) for ratio in ratios]
         for name, ratios in verdict.rules.items()
-    ]
-    head = ("other rules, the excess", "at best", "median", "at worst")
-    return [text_table(head, rows), ""]
+    }
+    spread = ("at best", "median", "at worst")
+    kept = [(name, *row) for name, row in rows.items() if name not in verdict.steps]
+    changed = [(name, f"{steps}", *rows[name]) for name, steps in verdict.steps.items()]
+    lines = [text_table(("other rules, the excess", *spread), kept), ""]
+    if changed:
+        lines += [text_table(("with rates of their own", "steps", *spread), changed), ""]
+    return lines
 
 
 def _details(planned: Plan) -> list[str]:
