@@ -4,8 +4,9 @@ With a gradient G of variance mu_j s2 / B_t in direction j, and v at its mean,
 
     sqrt(v_hat_t) = sqrt(p_j s2 y_t),    y_t = bias-corrected average of 1/B with beta2's memory,
 
-where p_j is the mean eigenvalue (basis "generic") or mu_j (basis "eigen"). The step is SGD's on
-the eigenvalues lambda_j = mu_j / sqrt(p_j), up to one factor, at the *effective rates*
+where p_j is the mean eigenvalue (basis "generic"), mu_j ("eigen"), or Sigma_jj ("sketch"). The
+step is SGD's on the eigenvalues lambda_j = mu_j / sqrt(p_j) (those of P^(1/2) Sigma P^(1/2) with
+P = diag(Sigma)^(-1/2) in a sketch's own coordinates) at the *effective rates*
 
     eta_t = g_t / sqrt(s2 y_t).
 
@@ -35,7 +36,6 @@ from scipy.signal import lfilter
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw._base.errors import InputError
 from batchlaw.batches.sharing import water_fill
 from batchlaw.model.problem import Problem
 from batchlaw.schedule.adam import GENERIC, SKETCH, Adam
@@ -73,9 +73,13 @@ class LimitSlopes:
 
 
 def preconditioned(problem: Problem, rule: Adam) -> Problem:
-    """The problem that SGD at the effective rates solves: eigenvalues mu_j / sqrt(p_j)."""
+    """The problem that SGD at the effective rates solves: P^(1/2) Sigma P^(1/2), P = p^(-1/2)."""
     if rule.basis == SKETCH:
-        raise InputError("basis", "must be generic or eigen for the noise limit", rule.basis)
+        sigma = problem.covariance
+        root = np.diag(sigma) ** 0.25
+        eigenvalues, axes = np.linalg.eigh(sigma / np.outer(root, root))
+        energy = ((root * problem.target) @ axes) ** 2
+        return Problem.from_spectrum(eigenvalues[::-1], energy[::-1], problem.noise_variance)
     scale = np.sqrt(problem.eigenvalues)
     if rule.basis == GENERIC:
         scale = np.full_like(scale, math.sqrt(problem.trace / problem.multiplicity.sum()))
@@ -125,9 +129,7 @@ def learning_batch(rates: ArrayLike, batches: ArrayLike, rule: Adam) -> FloatArr
     return np.asarray(((g / np.sqrt(inverse_batch(batches, rule))).sum(axis=-1) / g.sum()) ** 2)
 
 
-def limit_slopes(
-    problem: Problem, rates: ArrayLike, batches: ArrayLike, rule: Adam
-) -> LimitSlopes:
+def limit_slopes(problem: Problem, rates: ArrayLike, batches: ArrayLike, rule: Adam) -> LimitSlopes:
     """E and its derivative in every 1/B_t; dense, O(T M) memory."""
     x = 1.0 / checks.vector("batches", batches)
     eta = effective_rates(problem, rates, batches, rule)

@@ -30,7 +30,7 @@ from batchlaw.evidence.claims.claim import (
 )
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.schedule.adam import EIGEN, Adam
+from batchlaw.schedule.adam import EIGEN, GENERIC, Adam
 from batchlaw.schedule.rates import constant, wsd
 from batchlaw.theory.adam_limit import effective_rates, preconditioned
 
@@ -87,9 +87,9 @@ def rates_check(setting: Setting, decay: str) -> Check[Any]:
     )
 
 
-def alternation_checks() -> list[Check[Any]]:
+def alternation_checks(a: float, b: float) -> list[Check[Any]]:
     """Batches 4 and 64 in turn, held for one update or for 2000, with a memory of 20."""
-    setting = Setting(1.5, 2.2, 100.0, beta1=0.0, beta2=0.95)
+    setting = Setting(a, b, 100.0, beta1=0.0, beta2=0.95)
     steps, small, large = 16_000, 4.0, 64.0
     rates = constant(steps, PEAK * setting.unit(large))
     means = {
@@ -119,9 +119,8 @@ def alternation_checks() -> list[Check[Any]]:
     ]
 
 
-def scaling_check() -> Check[Any]:
+def scaling_check(setting: Setting) -> Check[Any]:
     """The same samples in fewer updates, with the rate scaled in three ways."""
-    setting = Setting(2.0, 1.5, 10.0, beta1=0.0)
     steps, batch, times = 4000, 4.0, 4
     peak = PEAK * setting.unit(batch)
     base = float(setting.risk(wsd(steps, peak, decay="linear"), batch).excess)
@@ -188,11 +187,25 @@ def tasks() -> list[Task]:
             )
             for setting, decay in settings
         ),
-        Task("alternating batches", (FAST, SLOW), alternation_checks),
-        Task("square-root scaling", (SCALING,), lambda: [scaling_check()]),
+        *(
+            Task(f"alternating batches a={a:g}", (FAST, SLOW), partial(alternation_checks, a, b))
+            for a, b in ((1.5, 2.2), (2.0, 2.6))
+        ),
+        *(
+            Task(
+                f"square-root scaling {basis}",
+                (SCALING,),
+                partial(_scaling_checks, Setting(a, 1.5, 10.0, beta1=0.0, basis=basis)),
+            )
+            for a, basis in ((2.0, GENERIC), (3.0, EIGEN))
+        ),
         Task("floor without label noise", (FLOOR_RATE, FLOOR_BATCH), floor_checks),
     ]
 
 
 def _rates_checks(setting: Setting, decay: str) -> list[Check[Any]]:
     return [rates_check(setting, decay)]
+
+
+def _scaling_checks(setting: Setting) -> list[Check[Any]]:
+    return [scaling_check(setting)]

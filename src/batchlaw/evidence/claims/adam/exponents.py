@@ -46,7 +46,7 @@ STEPS, SIZES, RATES = "steps", "batch", "rate"
 MULTIPLES = 10.0 ** np.arange(-2.0, 0.01, 0.25)
 BATCHES = 256.0 * MULTIPLES
 # Steps of the longest run: along the steps, and where batch or rate vary.
-LONGEST, LONGEST_EXPONENTIAL, WHERE_VARIED, QUICK_STEPS = 10**5, 3 * 10**5, 30_000, 3000
+LONGEST, LONGEST_EXPONENTIAL, WHERE_VARIED, QUICK_STEPS = 30_000, 10**5, 10**4, 3000
 
 DECAYS: Mapping[str, Schedule] = {
     "exponential": lambda steps: wsd(steps, 1.0),
@@ -206,9 +206,13 @@ SWEEPS = [
     *_sweeps(Setting(2.0, 1.5, SIGMA), "exponential", quick=True),
     *_sweeps(Setting(1.5, 1.5, SIGMA), "exponential"),
     *_sweeps(Setting(4.0, 1.5, SIGMA), "linear"),
+    *_sweeps(Setting(5.0, 2.0, SIGMA), "linear"),
     *_sweeps(Setting(2.0, 1.5, SIGMA), "constant", quick=True),
+    *_sweeps(Setting(3.0, 1.8, SIGMA), "constant"),
     *_sweeps(Setting(3.0, 1.5, SIGMA, basis=EIGEN), "exponential", quick=True),
+    *_sweeps(Setting(4.0, 2.0, SIGMA, basis=EIGEN), "exponential"),
     *_sweeps(Setting(1.5, 1.5, SIGMA, basis=EIGEN), "constant"),
+    *_sweeps(Setting(1.6, 1.5, SIGMA, basis=EIGEN), "constant"),
 ]
 
 

@@ -49,9 +49,7 @@ class Setting:
     @property
     def problem(self) -> Problem:
         """On nodes, averaged over targets."""
-        return Problem.power_law_nodes(
-            self.a, self.b, DIRECTIONS, sigma=self.sigma, nodes=NODES
-        )
+        return Problem.power_law_nodes(self.a, self.b, DIRECTIONS, sigma=self.sigma, nodes=NODES)
 
     @property
     def rule(self) -> Adam:
