@@ -1,7 +1,8 @@
 """The tables of docs/adam.md: which batch schedules gain and lose under Adam.
 
-python benchmarks/adam_batches.py            # two minutes of one core
+python benchmarks/adam_batches.py            # a minute of one core
 python benchmarks/adam_batches.py --quick    # one peak rate
+python benchmarks/adam_batches.py --draws    # one peak rate, four other drawn problems, no tables
 
 Expected excess by the mean field, in percent of that of a constant batch with the same steps and
 samples: T = 400, mean batch 8, a = 2, b = 1.5, sigma = 1, beta1 = 0.9. "sketch" is one drawn
@@ -34,12 +35,15 @@ SQUARE_ROOT, SQUARED_RATE, LIMIT = "sqrt(influence)", "rate squared", "noise lim
 COLUMNS = (*[name for name in RULES if name != "constant"], SQUARED_RATE, SQUARE_ROOT, LIMIT)
 
 
+def drawn(seed: int) -> bl.Problem:
+    return bl.Problem.power_law(2.0, 1.5, SKETCH, dim=2000, seed=seed)
+
+
 def settings() -> dict[str, tuple[bl.Problem, float, str]]:
     """By name: the problem, the factor on Adam's rate, and the basis."""
-    drawn = bl.Problem.power_law(2.0, 1.5, SKETCH, dim=2000, seed=1)
     nodes = bl.Problem.power_law_nodes(2.0, 1.5, NODES, nodes=150)
     return {
-        "sketch": (drawn, 1.0, "sketch"),
+        "sketch": (drawn(1), 1.0, "sketch"),
         "nodes": (nodes, math.sqrt(SKETCH / NODES), "generic"),
     }
 
@@ -73,27 +77,49 @@ def changes(
     return found, 100.0 * (float(sgd.ratio("excess", SQUARE_ROOT, "constant")[0]) - 1.0)
 
 
+def rows_of(problem: bl.Problem, factor: float, basis: str, peaks: tuple[float, ...]) -> list:
+    """(decay, peak, beta2, changes, SGD's promise) of every setting."""
+    return [
+        (decay, peak, beta2, *changes(problem, shape(factor * peak), rule))
+        for decay, shape in SHAPES.items()
+        for peak in peaks
+        for beta2 in BETA2
+        for rule in [bl.adam(BETA1, beta2, eps=0.0, basis=basis)]
+    ]
+
+
+def print_table(rows: list) -> None:
+    print(f"| decay | peak | beta2 | {' | '.join(COLUMNS)} | SGD's promise |")
+    print("| --- " + "| ---: " * (len(COLUMNS) + 3) + "|")
+    for decay, peak, beta2, found, promise in rows:
+        cells = " | ".join(f"{found[name]:+.1f}" for name in COLUMNS)
+        print(f"| {decay} | {peak:g} | {beta2:g} | {cells} | {promise:+.1f} |")
+
+
+def print_counts(rows: list) -> None:
+    found = [row[3] for row in rows]
+    lost, limit_lost = (sum(f[name] > 0.0 for f in found) for name in (SQUARE_ROOT, LIMIT))
+    best = sum(min(f, key=f.__getitem__) == LIMIT for f in found)
+    print(f"sqrt(influence) loses in {lost} of {len(rows)}")
+    print(f"noise limit is the best of its row in {best}, and loses in {limit_lost}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--quick", action="store_true", help="one peak rate")
-    peaks = PEAKS[1:2] if parser.parse_args().quick else PEAKS
+    parser.add_argument("--draws", action="store_true", help="one peak rate, other drawn problems")
+    options = parser.parse_args()
+    if options.draws:
+        print_counts(
+            [row for seed in range(2, 6) for row in rows_of(drawn(seed), 1.0, "sketch", PEAKS[1:2])]
+        )
+        return
     for place, (problem, factor, basis) in settings().items():
+        rows = rows_of(problem, factor, basis, PEAKS[1:2] if options.quick else PEAKS)
         print(f"\n{place}: excess over a constant batch's, percent\n")
-        print(f"| decay | peak | beta2 | {' | '.join(COLUMNS)} | SGD's promise |")
-        print("| --- " + "| ---: " * (len(COLUMNS) + 3) + "|")
-        rows = []
-        for decay, shape in SHAPES.items():
-            for peak in peaks:
-                for beta2 in BETA2:
-                    rule = bl.adam(BETA1, beta2, eps=0.0, basis=basis)
-                    found, promise = changes(problem, shape(factor * peak), rule)
-                    rows.append((found, promise))
-                    cells = " | ".join(f"{found[name]:+.1f}" for name in COLUMNS)
-                    print(f"| {decay} | {peak:g} | {beta2:g} | {cells} | {promise:+.1f} |")
-        lost = sum(found[SQUARE_ROOT] > 0.0 for found, _ in rows)
-        best = sum(min(found, key=found.__getitem__) == LIMIT for found, _ in rows)
-        print(f"\nsqrt(influence) loses in {lost} of {len(rows)}; the limit's batches are the best")
-        print(f"of the row in {best} and lose in {sum(found[LIMIT] > 0.0 for found, _ in rows)}")
+        print_table(rows)
+        print()
+        print_counts(rows)
 
 
 if __name__ == "__main__":

@@ -42,12 +42,11 @@ FLAT_PEAK = 0.025
 SIGMA = 100.0
 BIAS, VARIANCE = "bias", "variance"
 STEPS, SIZES, RATES = "steps", "batch", "rate"
-# Batches over two decades; multiples of the peak rate over one, where runs are long at all of them.
-BATCHES = 256.0 * 10.0 ** np.arange(-2.0, 0.01, 0.25)
-MULTIPLES = 10.0 ** np.arange(-1.0, 0.01, 0.125)
-# Steps of the longest run: along the steps, where the batch varies, and where the rate does.
-LONGEST, LONGEST_EXPONENTIAL = 30_000, 10**5
-WITH_BATCH, WITH_RATE, QUICK_STEPS = 10**4, 30_000, 3000
+# Batches and multiples of the peak rate: from a tenth of the largest to the largest.
+MULTIPLES = 10.0 ** np.arange(-2.0, 0.01, 0.25)
+BATCHES = 256.0 * MULTIPLES
+# Steps of the longest run: along the steps, and where batch or rate vary.
+LONGEST, LONGEST_EXPONENTIAL, WHERE_VARIED, QUICK_STEPS = 30_000, 10**5, 10**4, 3000
 
 DECAYS: Mapping[str, Schedule] = {
     "exponential": lambda steps: wsd(steps, 1.0),
@@ -142,7 +141,7 @@ class Sweep:
         if quick:
             return QUICK_STEPS
         if self.variable != STEPS:
-            return WITH_BATCH if self.variable == SIZES else WITH_RATE
+            return WHERE_VARIED
         return LONGEST_EXPONENTIAL if self.decay == "exponential" else LONGEST
 
 

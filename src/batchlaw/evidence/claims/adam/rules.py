@@ -38,10 +38,12 @@ SLOPES = claim(
 )
 STATIONARY = claim("stationary-batches", "at the limit's batches every sample is worth the same")
 SQUARE_ROOT = claim("square-root-rule", "B_t ~ sqrt(influence) is not stationary, and loses")
-SGD_LOSES = claim("sgd-rule-loses", "SGD's square-root rule leaves more than a constant batch")
+SGD_LOSES = claim(
+    "sgd-rule-loses", "with a long memory SGD's square-root rule leaves more than a constant batch"
+)
 SQUARED_RATE = claim(
     "squared-rate",
-    "without memory B_t ~ g_t^2 acts on the bias as a batch T sum g^2/(sum g)^2 larger",
+    "without memory B_t ~ g_t^2 multiplies the batch that the bias sees by T sum g^2/(sum g)^2",
 )
 HURT = claim("samples-hurt", "with a long memory some updates' samples raise the final excess")
 SHAPES = {
