@@ -19,7 +19,7 @@ import math
 import numpy as np
 
 import batchlaw as bl
-from batchlaw.batches.rules import RULES
+from batchlaw.batches.rules import KeepsRates, rules_of
 from batchlaw.theory.adam_limit import effective_rates, limit_batches, preconditioned
 
 STEPS, MEAN, SKETCH, NODES = 400, 8, 32, 10**6
@@ -32,7 +32,8 @@ SHAPES = {
     "cosine": lambda peak: bl.cosine(STEPS, peak, warmup=0.05),
 }
 SQUARE_ROOT, SQUARED_RATE, LIMIT = "sqrt(influence)", "rate squared", "noise limit"
-COLUMNS = (*[name for name in RULES if name != "constant"], SQUARED_RATE, SQUARE_ROOT, LIMIT)
+NAMES = ("linear ramp", "late-large", "early-large", "like the rate")
+COLUMNS = (*NAMES, SQUARED_RATE, SQUARE_ROOT, LIMIT)
 
 
 def drawn(seed: int) -> bl.Problem:
@@ -55,7 +56,7 @@ def schedules(problem: bl.Problem, rates: np.ndarray, rule: bl.UpdateRule) -> di
     kappa = bl.influence(
         preconditioned(problem, rule), effective_rates(problem, rates, constant, rule)
     )
-    shapes = {name: shape(rates) ** 2 for name, shape in RULES.items()}
+    shapes = {n: rules_of(KeepsRates)[n].shape(rates) ** 2 for n in ("constant", *NAMES)}
     shapes |= {SQUARED_RATE: rates**4 / rates.max() ** 4, SQUARE_ROOT: kappa}
     batches = {
         name: bl.allocate(shape, budget, method="continuous") for name, shape in shapes.items()

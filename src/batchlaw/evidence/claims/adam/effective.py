@@ -14,7 +14,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray
 from batchlaw.batches.allocation import allocate
-from batchlaw.batches.rules import RULES
+from batchlaw.batches.rules import KeepsRates, rules_of
 from batchlaw.evidence.claims.adam.setting import Setting, claim
 from batchlaw.evidence.claims.check_settings import DECADE
 from batchlaw.evidence.claims.claim import (
@@ -35,6 +35,7 @@ from batchlaw.schedule.rates import constant, wsd
 from batchlaw.theory.adam_limit import effective_rates, preconditioned
 
 MEAN_BATCH = 8.0
+NAMES = ("constant", "linear ramp", "late-large", "early-large", "like the rate")
 # Peak effective rate times the largest eigenvalue.
 PEAK = 0.05
 RATES_CLAIM = claim("effective-rates", "the excess is SGD's at the effective rates")
@@ -46,11 +47,12 @@ FLOOR_BATCH = claim("floor-batch", "without label noise the excess falls to a fl
 
 
 def rule_batches(rates: FloatArray) -> dict[str, FloatArray]:
-    """The rules that people use, at the mean batch, no batch below 1."""
+    """Five rules that people use, at the mean batch, no batch below 1."""
     budget = int(MEAN_BATCH * rates.size)
+    shapes = {name: rules_of(KeepsRates)[name].shape(rates) for name in NAMES}
     return {
-        name: np.asarray(allocate(shape(rates) ** 2, budget, method="continuous"), np.float64)
-        for name, shape in RULES.items()
+        name: np.asarray(allocate(shape**2, budget, method="continuous"), np.float64)
+        for name, shape in shapes.items()
     }
 
 
