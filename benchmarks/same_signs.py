@@ -1,0 +1,299 @@
+"""Why a small transformer shows with SGD the signs that it shows with AdamW.
+
+    python benchmarks/same_signs.py controls     # windows and schedules on digits: 3 minutes of a core
+    python benchmarks/same_signs.py windows      # the transformer, one window at a time: a minute a seed
+    python benchmarks/same_signs.py schedules    # the same seeds with whole schedules: 40 s a seed
+    python benchmarks/same_signs.py tangent      # its linearisation at step 100: 2 to 3 minutes a seed
+    python benchmarks/same_signs.py spectra      # curvature and noise along seed 0: 3 minutes
+    python benchmarks/same_signs.py report       # tables, from the stored rows
+
+Everything is plain SGD under the paper's WSD at a mean batch of 8. The data of a step depend on the
+seed and the step alone: a batch of B is the first B samples of its step.
+
+**windows.** One window of steps uses a batch of 2 instead of 8. All else, the data too, is that of
+the constant run b of the same seed; the perturbed run is p = b + d. Both are compared at every
+boundary of windows. In least squares E[d | b] = 0 exactly, because a subset's gradient is unbiased
+given the batch and the update is linear in the weights. So the mean of
+
+    L(p) - L(b) = slope + spread,      slope = g(b) . d,      spread = the rest, d'Hd/2
+
+must have no slope. What each outcome would mean, stated before any of it was run:
+
+- slope = 0 and spread as SGD's influence predicts: the signs are SGD's law; the spectrum was wrong.
+- slope = 0 and spread of early windows above the prediction: noise that is not forgotten.
+- slope > 0: noise costs progress, by a loss that is not quadratic. No influence of a fixed
+  quadratic can see it.
+- The windows, added up in 1/B, must give the schedules' differences; else windows explain nothing.
+
+**tangent.** The linearised model at step 100 of the constant run, trained from there with softmax
+loss (convex) and the full model from the same weights with the same batches. If its signs are the
+full model's, moving features are not the cause; if early-large no longer gains, they are.
+
+**controls.** Least squares on digits: slope must be 0 (the test of the method). Logistic
+regression and an MLP on digits: convex softmax, and features that move, near convergence.
+
+**spectra.** SGD's prediction of each window from curvature and noise at seven points of the run,
+eigenvalues followed by rank; and the sharpness against 2 / rate under different schedules.
+
+Rows are appended to same_signs.csv, whole seeds only; a seed that is there is not run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import numpy as np
+import torch
+from torch import nn
+from torch.func import functional_call, jvp
+from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import batchlaw as bl
+from batchlaw.batches.rules import RULES
+from batchlaw.evidence.study.models import training_task
+from batchlaw.torch_support import training
+
+STORE = Path(__file__).with_suffix(".csv")
+SPECTRA = Path(__file__).with_name("same_signs_spectra.csv")
+WEIGHTS = Path("results/same_signs")
+COLUMNS = ("part", "model", "seed", "run", "step", "loss", "quarter", "half", "distance")
+CONSTANT, SMALL, LARGEST = 8, 2, 32
+WINDOWS = 8
+SCHEDULES = ("early-large", "late-large", "like the rate", "linear ramp")
+TANGENT_FROM = 100
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A task by name, its updates, peak rate and number of seeds."""
+
+    name: str
+    steps: int
+    peak: float
+    seeds: int
+
+    @property
+    def rates(self):
+        return bl.wsd(self.steps, self.peak)
+
+    @property
+    def window(self):
+        return self.steps // WINDOWS
+
+    def boundaries(self):
+        return range(self.window, self.steps + 1, self.window)
+
+    def task(self):
+        return squared_task() if self.name == "least squares" else training_task(self.name)
+
+
+TRANSFORMER = Setting("transformer", 800, 0.5, 8)
+CONTROLS = (
+    Setting("least squares", 400, 0.01, 30),
+    Setting("logistic", 400, 0.2, 30),
+    Setting("mlp", 400, 0.4, 30),
+)
+
+
+def squared_task():
+    """Linear regression on digits' one-hot classes."""
+
+    def loss(outputs, targets):
+        return 5.0 * functional.mse_loss(outputs, functional.one_hot(targets, 10).float())
+
+    return replace(training_task("logistic"), loss=loss)
+
+
+def data_of(task, setting, seed):
+    """Sample indices of every step: (T, LARGEST)."""
+    rng = np.random.default_rng([16, seed])
+    shape = setting.steps, LARGEST
+    if task.sampling == "one pass":
+        return rng.choice(task.samples, shape, replace=False)
+    return rng.integers(task.samples, size=shape)
+
+
+def constant(setting):
+    return np.full(setting.steps, CONSTANT)
+
+
+def scheduled(name, rates):
+    """Batches of one of the study's rules, with the samples of the constant batch."""
+    batches = bl.allocate(RULES[name](rates) ** 2, CONSTANT * rates.size)
+    assert batches.max() <= LARGEST
+    return batches
+
+
+def descend(task, model, rates, batches, data, steps):
+    """Plain SGD in place over a range of steps."""
+    sgd = training.optimizer("sgd", model, 0.0, 0.0, 0.0)
+    model.train()
+    for t in steps:
+        inputs, targets = task.fetch(data[t, : batches[t]])
+        sgd.zero_grad()
+        task.loss(model(inputs), targets).backward()
+        for group in sgd.param_groups:
+            group["lr"] = float(rates[t])
+        sgd.step()
+
+
+def flat(model):
+    return nn.utils.parameters_to_vector(model.parameters()).detach().clone()
+
+
+def at(model, weights):
+    nn.utils.vector_to_parameters(weights.clone(), model.parameters())
+    return model
+
+
+def held_out(task, model):
+    return training.evaluate(task, model, task.validation)
+
+
+def trajectory(task, setting, seed, batches, start, data, weights=None):
+    """Weights at the boundaries after ``start``, by step."""
+    model = training.fresh(task, seed)
+    if weights is not None:
+        at(model, weights)
+    out, reached = {}, start
+    for step in (step for step in setting.boundaries() if step > start):
+        descend(task, model, setting.rates, batches, data, range(reached, step))
+        out[step], reached = flat(model), step
+    return out
+
+
+def row(part, model, seed, run, step, loss, quarter="", half="", distance=""):
+    """One line of the table; losses with seven digits."""
+    numbers = [x if x == "" else f"{x:.7g}" for x in (loss, quarter, half, distance)]
+    return dict(zip(COLUMNS, [part, model, seed, run, step, *numbers], strict=True))
+
+
+def compared(task, probe, base, other):
+    """Losses at b + d, b + d/4, b + d/2, and the squared length of d."""
+    d = other - base
+    losses = [held_out(task, at(probe, base + s * d)) for s in (1.0, 0.25, 0.5)]
+    return [*losses, float(d @ d)]
+
+
+def window_rows(setting, seed):
+    task = setting.task()
+    data, probe = data_of(task, setting, seed), training.fresh(task, seed)
+    base = trajectory(task, setting, seed, constant(setting), 0, data)
+    keep("constant", setting, seed, base)
+    for step, weights in base.items():
+        loss = held_out(task, at(probe, weights))
+        yield row("windows", setting.name, seed, "constant", step, loss)
+    for start in range(0, setting.steps, setting.window):
+        batches = constant(setting)
+        batches[start : start + setting.window] = SMALL
+        runs = trajectory(task, setting, seed, batches, start, data, base.get(start))
+        for step, weights in runs.items():
+            numbers = compared(task, probe, base[step], weights)
+            yield row("windows", setting.name, seed, f"from {start}", step, *numbers)
+
+
+def schedule_rows(setting, seed):
+    task = setting.task()
+    data, probe = data_of(task, setting, seed), training.fresh(task, seed)
+    for name in SCHEDULES if setting.name != "transformer" else SCHEDULES[:3]:
+        batches = scheduled(name, setting.rates)
+        runs = trajectory(task, setting, seed, batches, 0, data)
+        keep(name, setting, seed, runs)
+        for step, weights in runs.items():
+            loss = held_out(task, at(probe, weights))
+            yield row("schedules", setting.name, seed, name, step, loss)
+
+
+def keep(name, setting, seed, runs):
+    """Weights of the transformer's first two seeds, for their spectra."""
+    if setting.name == "transformer" and seed < 2:
+        WEIGHTS.mkdir(parents=True, exist_ok=True)
+        torch.save(runs, WEIGHTS / f"{name} {seed}.pt")
+
+
+class Tangent(nn.Module):
+    """f(w) + J(w) d at fixed w: linear in its parameters d, which start at zero."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.fixed = [model.eval()]  # in a list: not a submodule, its weights are not trained
+        self.names = [name for name, _ in model.named_parameters()]
+        self.moved = nn.ParameterList([torch.zeros_like(w) for w in model.parameters()])
+
+    def forward(self, x):
+        model = self.fixed[0]
+        weights = {k: w.detach() for k, w in model.named_parameters()}
+        moved = dict(zip(self.names, self.moved, strict=True))
+        out, change = jvp(lambda w: functional_call(model, w, (x,)), (weights,), (moved,))
+        return out.detach() + change
+
+
+def tangent_rows(setting, seed):
+    """The full model and its linearisation from step 100 on, by schedules of the steps to come."""
+    task = setting.task()
+    data, later = data_of(task, setting, seed), range(TANGENT_FROM, setting.steps)
+    start = training.fresh(task, seed)
+    rates = setting.rates
+    descend(task, start, rates, constant(setting), data, range(TANGENT_FROM))
+    middle = setting.steps // 2
+    with sdpa_kernel(SDPBackend.MATH):
+        for name in ("constant", "early-large", "late-large"):
+            batches = np.append(constant(setting)[: later.start], scheduled(name, rates[later]))
+            for kind in ("full", "tangent"):
+                model = at(training.fresh(task, seed), flat(start))
+                model = Tangent(model) if kind == "tangent" else model
+                reached = later.start
+                for step in (middle, setting.steps):
+                    descend(task, model, rates, batches, data, range(reached, step))
+                    yield row("tangent", kind, seed, name, step, held_out(task, model))
+                    reached = step
+
+
+PARTS = {"windows": window_rows, "schedules": schedule_rows, "tangent": tangent_rows}
+
+
+def stored():
+    if not STORE.exists():
+        return []
+    with STORE.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def measure(part, setting, seeds):
+    """Append the rows of the seeds that are not stored yet."""
+    models = {"full"} if part == "tangent" else {setting.name}
+    known = {int(r["seed"]) for r in stored() if r["part"] == part and r["model"] in models}
+    for seed in sorted(set(range(seeds)) - known):
+        rows = list(PARTS[part](setting, seed))
+        new = not STORE.exists()
+        with STORE.open("a", newline="") as file:
+            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            if new:
+                table.writeheader()
+            table.writerows(rows)
+        print(part, setting.name, seed, flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("part", choices=["controls", *PARTS, "spectra", "report"])
+    parser.add_argument("--seeds", type=int, help="by default those of the reference")
+    given = parser.parse_args()
+    training.one_thread()
+    if given.part in PARTS:
+        measure(given.part, TRANSFORMER, given.seeds or TRANSFORMER.seeds)
+    if given.part == "controls":
+        for setting in CONTROLS:
+            for part in ("windows", "schedules"):
+                measure(part, setting, given.seeds or setting.seeds)
+
+
+if __name__ == "__main__":
+    main()
