@@ -59,14 +59,17 @@ import batchlaw as bl
 from batchlaw.batches.rules import RULES
 from batchlaw.evidence.study.models import training_task
 from batchlaw.torch_support import training
+from batchlaw.torch_support.spectra import model_spectrum
 
+ROWS = Path("results/same_signs_rows.csv")
 STORE = Path(__file__).with_suffix(".csv")
 SPECTRA = Path(__file__).with_name("same_signs_spectra.csv")
 WEIGHTS = Path("results/same_signs")
+SPECTRUM_COLUMNS = ("run", "seed", "step", "rank", "eigenvalue", "noise")
 COLUMNS = ("part", "model", "seed", "run", "step", "loss", "quarter", "half", "distance")
 CONSTANT, SMALL, LARGEST = 8, 2, 32
-WINDOWS = 8
-SCHEDULES = ("early-large", "late-large", "like the rate", "linear ramp")
+WINDOWS = 4
+SCHEDULES = ("early-large", "late-large", "like the rate")
 TANGENT_FROM = 100
 
 
@@ -94,11 +97,11 @@ class Setting:
         return squared_task() if self.name == "least squares" else training_task(self.name)
 
 
-TRANSFORMER = Setting("transformer", 800, 0.5, 8)
+TRANSFORMER = Setting("transformer", 800, 0.5, 4)
 CONTROLS = (
-    Setting("least squares", 400, 0.01, 30),
-    Setting("logistic", 400, 0.2, 30),
-    Setting("mlp", 400, 0.4, 30),
+    Setting("least squares", 400, 0.01, 20),
+    Setting("logistic", 400, 0.2, 20),
+    Setting("mlp", 400, 0.4, 20),
 )
 
 
@@ -202,7 +205,7 @@ def window_rows(setting, seed):
 def schedule_rows(setting, seed):
     task = setting.task()
     data, probe = data_of(task, setting, seed), training.fresh(task, seed)
-    for name in SCHEDULES if setting.name != "transformer" else SCHEDULES[:3]:
+    for name in SCHEDULES:
         batches = scheduled(name, setting.rates)
         runs = trajectory(task, setting, seed, batches, 0, data)
         keep(name, setting, seed, runs)
@@ -259,11 +262,21 @@ def tangent_rows(setting, seed):
 PARTS = {"windows": window_rows, "schedules": schedule_rows, "tangent": tangent_rows}
 
 
-def stored():
-    if not STORE.exists():
+def stored(path=ROWS):
+    if not path.exists():
         return []
-    with STORE.open(newline="") as file:
+    with path.open(newline="") as file:
         return list(csv.DictReader(file))
+
+
+def append(path, rows, columns):
+    path.parent.mkdir(exist_ok=True)
+    new = not path.exists()
+    with path.open("a", newline="") as file:
+        table = csv.DictWriter(file, columns, lineterminator="\n")
+        if new:
+            table.writeheader()
+        table.writerows(rows)
 
 
 def measure(part, setting, seeds):
@@ -271,14 +284,50 @@ def measure(part, setting, seeds):
     models = {"full"} if part == "tangent" else {setting.name}
     known = {int(r["seed"]) for r in stored() if r["part"] == part and r["model"] in models}
     for seed in sorted(set(range(seeds)) - known):
-        rows = list(PARTS[part](setting, seed))
-        new = not STORE.exists()
-        with STORE.open("a", newline="") as file:
-            table = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            if new:
-                table.writeheader()
-            table.writerows(rows)
+        append(ROWS, list(PARTS[part](setting, seed)), COLUMNS)
         print(part, setting.name, seed, flush=True)
+
+
+def measure_spectra(setting):
+    """Gauss-Newton eigenvalues and noise along seed 0, and the sharpness under three schedules."""
+    task, probe = setting.task(), training.fresh(setting.task(), 0)
+    measured = tuple(part[::2] for part in task.measured)
+    done = {(r["run"], r["seed"], r["step"]) for r in stored(SPECTRA)}
+    points = [("constant", 0, step, 16) for step in setting.boundaries()]
+    points += [
+        (name, seed, step, 1)
+        for step in (200, 400)
+        for seed in (0, 1)
+        for name in ("constant", "early-large", "late-large")
+        if (name, seed) != ("constant", 0)
+    ]
+    for name, seed, step, count in points:
+        if (name, str(seed), str(step)) in done:
+            continue
+        runs = torch.load(WEIGHTS / f"{name} {seed}.pt")
+        found = model_spectrum(
+            at(probe, runs[step]),
+            task.loss,
+            measured,
+            count=count,
+            noise=count > 1,
+            probes=4 if count > 1 else 2,
+            chunk=64,
+            tolerance=1e-2,
+        )
+        append(SPECTRA, spectrum_rows(name, seed, step, found), SPECTRUM_COLUMNS)
+        print("spectra", name, seed, step, flush=True)
+
+
+def spectrum_rows(name, seed, step, found):
+    """One line per eigenvalue; the last holds the traces, of curvature and of noise."""
+    noise = np.full(found.eigenvalues.size, np.nan) if found.noise is None else found.noise
+    pairs = list(zip(found.eigenvalues, noise, strict=True))
+    pairs.append((found.trace, np.nan if found.noise_trace is None else found.noise_trace))
+    for index, (value, along) in enumerate(pairs, start=1):
+        rank = "trace" if index == len(pairs) else index
+        cells = (name, seed, step, rank, f"{value:.6g}", f"{along:.6g}")
+        yield dict(zip(SPECTRUM_COLUMNS, cells, strict=True))
 
 
 def main():
@@ -293,6 +342,8 @@ def main():
         for setting in CONTROLS:
             for part in ("windows", "schedules"):
                 measure(part, setting, given.seeds or setting.seeds)
+    if given.part == "spectra":
+        measure_spectra(TRANSFORMER)
 
 
 if __name__ == "__main__":
