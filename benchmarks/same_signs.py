@@ -1,11 +1,11 @@
 """Why a small transformer shows with SGD the signs that it shows with AdamW.
 
-    python benchmarks/same_signs.py controls     # windows and schedules on digits: 3 minutes of a core
-    python benchmarks/same_signs.py windows      # the transformer, one window at a time: a minute a seed
+    python benchmarks/same_signs.py controls     # windows and schedules on digits: 3 minutes
+    python benchmarks/same_signs.py windows      # the transformer: a minute of a core per seed
     python benchmarks/same_signs.py schedules    # the same seeds with whole schedules: 40 s a seed
-    python benchmarks/same_signs.py tangent      # its linearisation at step 100: 2 to 3 minutes a seed
-    python benchmarks/same_signs.py spectra      # curvature and noise along seed 0: 3 minutes
-    python benchmarks/same_signs.py report       # tables, from the stored rows
+    python benchmarks/same_signs.py tangent      # its linearisation at step 100: 2 minutes a seed
+    python benchmarks/same_signs.py spectra      # curvature and noise along seed 0: 2 minutes
+    python benchmarks/same_signs_report.py       # tables
 
 Everything is plain SGD under the paper's WSD at a mean batch of 8. The data of a step depend on the
 seed and the step alone: a batch of B is the first B samples of its step.
@@ -26,16 +26,17 @@ must have no slope. What each outcome would mean, stated before any of it was ru
 - The windows, added up in 1/B, must give the schedules' differences; else windows explain nothing.
 
 **tangent.** The linearised model at step 100 of the constant run, trained from there with softmax
-loss (convex) and the full model from the same weights with the same batches. If its signs are the
+loss (convex), and the full model from the same weights with the same batches. If its signs are the
 full model's, moving features are not the cause; if early-large no longer gains, they are.
 
 **controls.** Least squares on digits: slope must be 0 (the test of the method). Logistic
-regression and an MLP on digits: convex softmax, and features that move, near convergence.
+regression and an MLP on digits: convex softmax, and features that move, near convergence and far
+from it ("short").
 
-**spectra.** SGD's prediction of each window from curvature and noise at seven points of the run,
-eigenvalues followed by rank; and the sharpness against 2 / rate under different schedules.
+**spectra.** SGD's prediction of each window from curvature and noise at the boundaries, eigenvalues
+followed by rank; and the sharpness against 2 / rate under different schedules.
 
-Rows are appended to same_signs.csv, whole seeds only; a seed that is there is not run again.
+Rows are appended to results/same_signs_rows.csv, whole seeds only; a seed that is there is not run again.
 """
 
 from __future__ import annotations
@@ -69,13 +70,14 @@ SPECTRUM_COLUMNS = ("run", "seed", "step", "rank", "eigenvalue", "noise")
 COLUMNS = ("part", "model", "seed", "run", "step", "loss", "quarter", "half", "distance")
 CONSTANT, SMALL, LARGEST = 8, 2, 32
 WINDOWS = 4
+EIGENVALUES = 10
 SCHEDULES = ("early-large", "late-large", "like the rate")
 TANGENT_FROM = 100
 
 
 @dataclass(frozen=True)
 class Setting:
-    """A task by name, its updates, peak rate and number of seeds."""
+    """A task (the name up to a comma), its updates, peak rate and number of seeds."""
 
     name: str
     steps: int
@@ -94,7 +96,8 @@ class Setting:
         return range(self.window, self.steps + 1, self.window)
 
     def task(self):
-        return squared_task() if self.name == "least squares" else training_task(self.name)
+        task = self.name.partition(",")[0]
+        return squared_task() if task == "least squares" else training_task(task)
 
 
 TRANSFORMER = Setting("transformer", 800, 0.5, 4)
@@ -102,6 +105,8 @@ CONTROLS = (
     Setting("least squares", 400, 0.01, 20),
     Setting("logistic", 400, 0.2, 20),
     Setting("mlp", 400, 0.4, 20),
+    Setting("logistic, short", 80, 0.2, 100),
+    Setting("mlp, short", 80, 0.4, 100),
 )
 
 
@@ -247,7 +252,7 @@ def tangent_rows(setting, seed):
     descend(task, start, rates, constant(setting), data, range(TANGENT_FROM))
     middle = setting.steps // 2
     with sdpa_kernel(SDPBackend.MATH):
-        for name in ("constant", "early-large", "late-large"):
+        for name in ("constant", "early-large"):
             batches = np.append(constant(setting)[: later.start], scheduled(name, rates[later]))
             for kind in ("full", "tangent"):
                 model = at(training.fresh(task, seed), flat(start))
@@ -293,14 +298,8 @@ def measure_spectra(setting):
     task, probe = setting.task(), training.fresh(setting.task(), 0)
     measured = tuple(part[::2] for part in task.measured)
     done = {(r["run"], r["seed"], r["step"]) for r in stored(SPECTRA)}
-    points = [("constant", 0, step, 16) for step in setting.boundaries()]
-    points += [
-        (name, seed, step, 1)
-        for step in (200, 400)
-        for seed in (0, 1)
-        for name in ("constant", "early-large", "late-large")
-        if (name, seed) != ("constant", 0)
-    ]
+    points = [("constant", 0, step, EIGENVALUES) for step in setting.boundaries()]
+    points += [(name, seed, 400, 1) for seed in (0, 1) for name in ("constant", "early-large")][1:]
     for name, seed, step, count in points:
         if (name, str(seed), str(step)) in done:
             continue
@@ -332,7 +331,7 @@ def spectrum_rows(name, seed, step, found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["controls", *PARTS, "spectra", "report"])
+    parser.add_argument("part", choices=["controls", *PARTS, "spectra"])
     parser.add_argument("--seeds", type=int, help="by default those of the reference")
     given = parser.parse_args()
     training.one_thread()

@@ -28,6 +28,8 @@ SETTINGS = {
     "least squares": (400, 0.01),
     "logistic": (400, 0.2),
     "mlp": (400, 0.4),
+    "logistic, short": (80, 0.2),
+    "mlp, short": (80, 0.4),
 }
 SCHEDULES = ("early-large", "like the rate", "late-large")
 DIMENSION = 69_024
@@ -145,7 +147,7 @@ def along(points, steps, field):
 
 
 def predicted_windows(points, end, fixed=None):
-    """SGD's rise of the loss at ``end`` by each window before it, with measured curvature and noise.
+    """SGD's rise of the loss at ``end`` by each window before it, from curvature and noise.
 
     sum_t (1/B' - 1/B) gamma_t^2 / 2 sum_j n_j mu_j(end) c_j(t) prod_{s>t} (1 - gamma_s mu_j(s))^2,
     directions followed by rank, at most just stable. ``fixed`` takes the spectrum of one step for
@@ -230,7 +232,7 @@ def schedule_table(lines, model, points):
 def tangent_table(lines):
     rows = []
     for kind in ("full", "tangent"):
-        for name in ("early-large", "late-large"):
+        for name in ("early-large",):
             for step in (400, 800):
                 r = _one(lines, "tangent", kind, name, step)
                 base = _one(lines, "tangent", kind, "constant", step)
