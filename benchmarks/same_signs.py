@@ -3,7 +3,8 @@
     python benchmarks/same_signs.py controls     # windows and schedules on digits: 3 minutes
     python benchmarks/same_signs.py windows      # the transformer: a minute of a core per seed
     python benchmarks/same_signs.py schedules    # the same seeds with whole schedules: 40 s a seed
-    python benchmarks/same_signs.py tangent      # its linearisation at step 100: 2 minutes a seed
+    python benchmarks/same_signs.py delay        # the constant run set back: 20 s a seed
+    python benchmarks/same_signs.py tangent      # its linearisation at step 100: a minute a seed
     python benchmarks/same_signs.py spectra      # curvature and noise along seed 0: 2 minutes
     python benchmarks/same_signs_report.py       # tables
 
@@ -25,9 +26,15 @@ must have no slope. What each outcome would mean, stated before any of it was ru
   quadratic can see it.
 - The windows, added up in 1/B, must give the schedules' differences; else windows explain nothing.
 
-**tangent.** The linearised model at step 100 of the constant run, trained from there with softmax
-loss (convex), and the full model from the same weights with the same batches. If its signs are the
-full model's, moving features are not the cause; if early-large no longer gains, they are.
+**delay.** Stated after the first seed of windows (a window's loss did not fade, and the middle of b
+and p was worse than both), before this part was run: the constant run is set back to the step at
+which it had p's loss at the window's end, and goes on from there with p's rates and batches. If it
+ends like p, noise in the window acted like lost steps; if p ends clearly better, noise fades.
+
+**tangent.** From the constant run at step 100: the model linearised there, with its softmax loss
+(convex), and the full model, each with batch 2 for 100 steps and then the same batches. If the
+linearised model keeps the loss of the window as the full model does, moving features are not the
+cause; if it forgets it, they are.
 
 **controls.** Least squares on digits: slope must be 0 (the test of the method). Logistic
 regression and an MLP on digits: convex softmax, and features that move, near convergence and far
@@ -36,12 +43,14 @@ from it ("short").
 **spectra.** SGD's prediction of each window from curvature and noise at the boundaries, eigenvalues
 followed by rank; and the sharpness against 2 / rate under different schedules.
 
-Rows are appended to results/same_signs_rows.csv, whole seeds only; a seed that is there is not run again.
+Rows of whole seeds are appended to results/same_signs_rows.csv; a seed that is there is not run
+again.
 """
 
 from __future__ import annotations
 
 import argparse
+import copy
 import csv
 import os
 from dataclasses import dataclass, replace
@@ -67,12 +76,16 @@ STORE = Path(__file__).with_suffix(".csv")
 SPECTRA = Path(__file__).with_name("same_signs_spectra.csv")
 WEIGHTS = Path("results/same_signs")
 SPECTRUM_COLUMNS = ("run", "seed", "step", "rank", "eigenvalue", "noise")
-COLUMNS = ("part", "model", "seed", "run", "step", "loss", "quarter", "half", "distance")
+COLUMNS = ("part", "model", "seed", "run", "step", "loss", "half", "ahead", "back", "distance")
 CONSTANT, SMALL, LARGEST = 8, 2, 32
 WINDOWS = 4
 EIGENVALUES = 10
+# Share of d at which slopes are taken.
+NEARBY = 0.05
 SCHEDULES = ("early-large", "late-large", "like the rate")
-TANGENT_FROM = 100
+TANGENT_FROM, TANGENT_STEPS = 100, (200, 300, 400)
+# Steps between evaluations of the run that is set back.
+EVERY = 10
 
 
 @dataclass(frozen=True)
@@ -177,17 +190,17 @@ def trajectory(task, setting, seed, batches, start, data, weights=None):
     return out
 
 
-def row(part, model, seed, run, step, loss, quarter="", half="", distance=""):
-    """One line of the table; losses with seven digits."""
-    numbers = [x if x == "" else f"{x:.7g}" for x in (loss, quarter, half, distance)]
+def row(part, model, seed, run, step, *measured):
+    """One line of the table; losses with nine digits, of which a slope loses three."""
+    numbers = [f"{x:.9g}" for x in measured] + [""] * (5 - len(measured))
     return dict(zip(COLUMNS, [part, model, seed, run, step, *numbers], strict=True))
 
 
 def compared(task, probe, base, other):
-    """Losses at b + d, b + d/4, b + d/2, and the squared length of d."""
+    """Losses at b + d, in the middle, a little ahead of b and back of it; |d|^2."""
     d = other - base
-    losses = [held_out(task, at(probe, base + s * d)) for s in (1.0, 0.25, 0.5)]
-    return [*losses, float(d @ d)]
+    places = (1.0, 0.5, NEARBY, -NEARBY)
+    return [*(held_out(task, at(probe, base + s * d)) for s in places), float(d @ d)]
 
 
 def window_rows(setting, seed):
@@ -244,27 +257,69 @@ class Tangent(nn.Module):
 
 
 def tangent_rows(setting, seed):
-    """The full model and its linearisation from step 100 on, by schedules of the steps to come."""
+    """Batch 2 for 100 steps from step 100 on, then the same batches, until the rate decays."""
     task = setting.task()
-    data, later = data_of(task, setting, seed), range(TANGENT_FROM, setting.steps)
-    start = training.fresh(task, seed)
-    rates = setting.rates
-    descend(task, start, rates, constant(setting), data, range(TANGENT_FROM))
-    middle = setting.steps // 2
+    data, rates, model = data_of(task, setting, seed), setting.rates, training.fresh(task, seed)
+    descend(task, model, rates, constant(setting), data, range(TANGENT_FROM))
+    start = flat(model)
+    fewer = constant(setting)
+    fewer[TANGENT_FROM : TANGENT_FROM + 100] = SMALL
     with sdpa_kernel(SDPBackend.MATH):
-        for name in ("constant", "early-large"):
-            batches = np.append(constant(setting)[: later.start], scheduled(name, rates[later]))
-            for kind in ("full", "tangent"):
-                model = at(training.fresh(task, seed), flat(start))
-                model = Tangent(model) if kind == "tangent" else model
-                reached = later.start
-                for step in (middle, setting.steps):
-                    descend(task, model, rates, batches, data, range(reached, step))
-                    yield row("tangent", kind, seed, name, step, held_out(task, model))
-                    reached = step
+        for kind in ("full", "tangent"):
+            pair = [at(training.fresh(task, seed), start) for _ in range(2)]
+            pair = [Tangent(m) for m in pair] if kind == "tangent" else pair
+            probe = copy.deepcopy(pair[0])
+            for step in TANGENT_STEPS:
+                reached = range(step - 100, step)
+                for run, batches in zip(pair, (constant(setting), fewer), strict=True):
+                    descend(task, run, rates, batches, data, reached)
+                base, other = (flat(run) for run in pair)
+                yield row("tangent", kind, seed, "constant", step, held_out(task, pair[0]))
+                numbers = compared(task, probe, base, other)
+                yield row("tangent", kind, seed, "from 100", step, *numbers)
 
 
-PARTS = {"windows": window_rows, "schedules": schedule_rows, "tangent": tangent_rows}
+def delay_rows(setting, seed):
+    """The constant run, set back to where its loss was that of the perturbed run at a window's end.
+
+    The first row of a window holds that step and its loss; then the steps after the window follow
+    from there, as if those between had been lost.
+    """
+    task = setting.task()
+    data, batches, model = (
+        data_of(task, setting, seed),
+        constant(setting),
+        training.fresh(task, seed),
+    )
+    ends = {
+        int(r["run"].split()[1]): float(r["loss"])
+        for r in stored()
+        if (r["part"], r["model"], r["seed"]) == ("windows", setting.name, str(seed))
+        and r["run"] != "constant"
+        and int(r["step"]) == int(r["run"].split()[1]) + setting.window
+    }
+    wanted = [start for start in sorted(ends) if start < setting.steps // 2]
+    path, reached = [], 0
+    while reached < setting.steps // 2:
+        descend(task, model, setting.rates, batches, data, range(reached, reached + EVERY))
+        reached += EVERY
+        path.append((reached, held_out(task, model), flat(model)))
+    for start in wanted:
+        step, loss, weights = min(path, key=lambda place: abs(place[1] - ends[start]))
+        yield row("delay", setting.name, seed, f"from {start}", step, loss)
+        after = start + setting.window
+        runs = trajectory(task, setting, seed, batches, after, data, weights)
+        for step, weights in runs.items():
+            loss = held_out(task, at(model, weights))
+            yield row("delay", setting.name, seed, f"from {start}", step, loss)
+
+
+PARTS = {
+    "windows": window_rows,
+    "schedules": schedule_rows,
+    "tangent": tangent_rows,
+    "delay": delay_rows,
+}
 
 
 def stored(path=ROWS):

@@ -34,8 +34,8 @@ SETTINGS = {
 SCHEDULES = ("early-large", "like the rate", "late-large")
 DIMENSION = 69_024
 STABLE_SHARE = 0.95
-PLACES = (0.0, 0.25, 0.5, 1.0)
-MEASURES = ("loss", "change", "slope", "spread", "distance")
+NEARBY = 0.05
+MEASURES = ("loss", "change", "slope", "spread", "curved", "middle", "distance")
 FIELDS = ("part", "model", "run", "step", "seeds")
 
 
@@ -44,11 +44,14 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def parts_of_change(base, quarter, half, other):
-    """Change, its slope at the constant run, and the rest: from the cubic through four losses."""
-    coefficients = np.linalg.solve(np.vander(PLACES, 4), [base, quarter, half, other])
-    slope = float(coefficients[2])
-    return {"change": other - base, "slope": slope, "spread": other - base - slope}
+def parts_of_change(base, other, half, ahead, back):
+    """Change, its slope at the constant run, the rest, and what a quadratic makes of the rest."""
+    slope = (ahead - back) / (2.0 * NEARBY)
+    curved = (ahead + back - 2.0 * base) / (2.0 * NEARBY**2)
+    middle = half - (base + other) / 2.0
+    change = other - base
+    parts = {"slope": slope, "spread": change - slope, "curved": curved, "middle": middle}
+    return {"change": change, **parts}
 
 
 def by_seed(rows):
@@ -63,9 +66,11 @@ def by_seed(rows):
         if run != "constant" and base is not None:
             values["change"] = values["loss"] - base
             if r["half"]:
-                inner = float(r["quarter"]), float(r["half"])
-                values |= parts_of_change(base, *inner, values["loss"])
                 values["distance"] = float(r["distance"])
+                values["middle"] = float(r["half"]) - (base + values["loss"]) / 2.0
+            if r["ahead"]:
+                losses_near = (float(r[name]) for name in ("half", "ahead", "back"))
+                values |= parts_of_change(base, values["loss"], *losses_near)
         out[part, model, run, step][seed] = values
     return out
 
