@@ -84,8 +84,8 @@ EIGENVALUES = 10
 NEARBY = 0.05
 SCHEDULES = ("early-large", "late-large", "like the rate")
 TANGENT_FROM, TANGENT_STEPS = 100, (200, 300, 400)
-# Steps between evaluations of the run that is set back.
-EVERY = 10
+# Evaluations per window of the run that is set back.
+EVALUATIONS = 20
 
 
 @dataclass(frozen=True)
@@ -299,10 +299,10 @@ def delay_rows(setting, seed):
         and int(r["step"]) == int(r["run"].split()[1]) + setting.window
     }
     wanted = [start for start in sorted(ends) if start < setting.steps // 2]
-    path, reached = [], 0
+    path, reached, every = [], 0, setting.window // EVALUATIONS
     while reached < setting.steps // 2:
-        descend(task, model, setting.rates, batches, data, range(reached, reached + EVERY))
-        reached += EVERY
+        descend(task, model, setting.rates, batches, data, range(reached, reached + every))
+        reached += every
         path.append((reached, held_out(task, model), flat(model)))
     for start in wanted:
         step, loss, weights = min(path, key=lambda place: abs(place[1] - ends[start]))
@@ -394,7 +394,7 @@ def main():
         measure(given.part, TRANSFORMER, given.seeds or TRANSFORMER.seeds)
     if given.part == "controls":
         for setting in CONTROLS:
-            for part in ("windows", "schedules"):
+            for part in ("windows", "schedules", "delay"):
                 measure(part, setting, given.seeds or setting.seeds)
     if given.part == "spectra":
         measure_spectra(TRANSFORMER)
