@@ -5,7 +5,8 @@
     python benchmarks/same_signs.py schedules    # the same seeds with whole schedules: 40 s a seed
     python benchmarks/same_signs.py delay        # the constant run set back: 20 s a seed
     python benchmarks/same_signs.py tangent      # its linearisation at step 100: a minute a seed
-    python benchmarks/same_signs.py spectra      # curvature and noise along seed 0: 2 minutes
+    python benchmarks/same_signs.py "one step"   # a single update with other samples: 12 s a seed
+    python benchmarks/same_signs.py noise        # sharpness and noise along the run: a minute
     python benchmarks/same_signs_report.py       # tables
 
 Everything is plain SGD under the paper's WSD at a mean batch of 8. The data of a step depend on the
@@ -36,12 +37,16 @@ ends like p, noise in the window acted like lost steps; if p ends clearly better
 linearised model keeps the loss of the window as the full model does, moving features are not the
 cause; if it forgets it, they are.
 
+**one step.** Stated after the first seed of the two parts above, before this one was run: only the
+samples of step 100 are exchanged. If |d|^2 grows afterwards, the run amplifies differences, which
+no stable quadratic does; if it shrinks, the window's large |d|^2 is noise that piled up.
+
 **controls.** Least squares on digits: slope must be 0 (the test of the method). Logistic
 regression and an MLP on digits: convex softmax, and features that move, near convergence and far
 from it ("short").
 
-**spectra.** SGD's prediction of each window from curvature and noise at the boundaries, eigenvalues
-followed by rank; and the sharpness against 2 / rate under different schedules.
+**noise.** Sharpness and gradient noise along the constant run: does the noise of a sample fall with
+the loss, is the run at the edge of stability 2 / rate?
 
 Rows of whole seeds are appended to results/same_signs_rows.csv; a seed that is there is not run
 again.
@@ -69,17 +74,16 @@ import batchlaw as bl
 from batchlaw.batches.rules import RULES
 from batchlaw.evidence.study.models import training_task
 from batchlaw.torch_support import training
-from batchlaw.torch_support.spectra import model_spectrum
+from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
 
 ROWS = Path("results/same_signs_rows.csv")
-STORE = Path(__file__).with_suffix(".csv")
-SPECTRA = Path(__file__).with_name("same_signs_spectra.csv")
+NOISE = Path("results/same_signs_noise.csv")
 WEIGHTS = Path("results/same_signs")
-SPECTRUM_COLUMNS = ("run", "seed", "step", "rank", "eigenvalue", "noise")
+NOISE_COLUMNS = ("seed", "step", "sharpness", "noise_trace", "gradient_square")
 COLUMNS = ("part", "model", "seed", "run", "step", "loss", "half", "ahead", "back", "distance")
 CONSTANT, SMALL, LARGEST = 8, 2, 32
 WINDOWS = 4
-EIGENVALUES = 10
+KEPT_SEEDS = 2
 # Share of d at which slopes are taken.
 NEARBY = 0.05
 SCHEDULES = ("early-large", "late-large", "like the rate")
@@ -234,7 +238,7 @@ def schedule_rows(setting, seed):
 
 def keep(name, setting, seed, runs):
     """Weights of the transformer's first two seeds, for their spectra."""
-    if setting.name == "transformer" and seed < 2:
+    if setting.name == "transformer" and seed < KEPT_SEEDS:
         WEIGHTS.mkdir(parents=True, exist_ok=True)
         torch.save(runs, WEIGHTS / f"{name} {seed}.pt")
 
@@ -277,6 +281,26 @@ def tangent_rows(setting, seed):
                 yield row("tangent", kind, seed, "constant", step, held_out(task, pair[0]))
                 numbers = compared(task, probe, base, other)
                 yield row("tangent", kind, seed, "from 100", step, *numbers)
+
+
+def one_step_rows(setting, seed):
+    """Other samples in one update, at step 100, then the same batches."""
+    task = setting.task()
+    data, rates, model = data_of(task, setting, seed), setting.rates, training.fresh(task, seed)
+    batches = constant(setting)
+    descend(task, model, rates, batches, data, range(TANGENT_FROM))
+    other, probe = copy.deepcopy(model), copy.deepcopy(model)
+    exchanged = data.copy()
+    exchanged[TANGENT_FROM] = np.roll(data[TANGENT_FROM], -CONSTANT)
+    reached = TANGENT_FROM
+    for step in (TANGENT_FROM + 1, *TANGENT_STEPS):
+        descend(task, model, rates, batches, data, range(reached, step))
+        descend(task, other, rates, batches, exchanged, range(reached, step))
+        reached = step
+        loss = held_out(task, model)
+        yield row("one step", setting.name, seed, "constant", step, loss)
+        numbers = compared(task, probe, flat(model), flat(other))
+        yield row("one step", setting.name, seed, f"from {TANGENT_FROM}", step, *numbers)
 
 
 def delay_rows(setting, seed):
@@ -348,45 +372,29 @@ def measure(part, setting, seeds):
         print(part, setting.name, seed, flush=True)
 
 
-def measure_spectra(setting):
-    """Gauss-Newton eigenvalues and noise along seed 0, and the sharpness under three schedules."""
+def measure_noise(setting):
+    """Sharpness and gradient noise along the constant runs whose weights were kept."""
     task, probe = setting.task(), training.fresh(setting.task(), 0)
     measured = tuple(part[::2] for part in task.measured)
-    done = {(r["run"], r["seed"], r["step"]) for r in stored(SPECTRA)}
-    points = [("constant", 0, step, EIGENVALUES) for step in setting.boundaries()]
-    points += [(name, seed, 400, 1) for seed in (0, 1) for name in ("constant", "early-large")][1:]
-    for name, seed, step, count in points:
-        if (name, str(seed), str(step)) in done:
+    done = {(r["seed"], r["step"]) for r in stored(NOISE)}
+    points = [(seed, step) for seed in range(KEPT_SEEDS) for step in setting.boundaries()]
+    for seed, step in points:
+        if (str(seed), str(step)) in done:
             continue
-        runs = torch.load(WEIGHTS / f"{name} {seed}.pt")
-        found = model_spectrum(
-            at(probe, runs[step]),
-            task.loss,
-            measured,
-            count=count,
-            noise=count > 1,
-            probes=4 if count > 1 else 2,
-            chunk=64,
-            tolerance=1e-2,
+        at(probe, torch.load(WEIGHTS / f"constant {seed}.pt")[step])
+        noise = gradient_noise_scale(probe, task.loss, measured, chunk=32)
+        top = model_spectrum(
+            probe, task.loss, measured, count=1, kind="hessian", probes=2, chunk=64, tolerance=0.05
         )
-        append(SPECTRA, spectrum_rows(name, seed, step, found), SPECTRUM_COLUMNS)
-        print("spectra", name, seed, step, flush=True)
-
-
-def spectrum_rows(name, seed, step, found):
-    """One line per eigenvalue; the last holds the traces, of curvature and of noise."""
-    noise = np.full(found.eigenvalues.size, np.nan) if found.noise is None else found.noise
-    pairs = list(zip(found.eigenvalues, noise, strict=True))
-    pairs.append((found.trace, np.nan if found.noise_trace is None else found.noise_trace))
-    for index, (value, along) in enumerate(pairs, start=1):
-        rank = "trace" if index == len(pairs) else index
-        cells = (name, seed, step, rank, f"{value:.6g}", f"{along:.6g}")
-        yield dict(zip(SPECTRUM_COLUMNS, cells, strict=True))
+        numbers = (top.eigenvalues[0], noise.trace, noise.gradient_square)
+        line = (seed, step, *(f"{x:.5g}" for x in numbers))
+        append(NOISE, [dict(zip(NOISE_COLUMNS, line, strict=True))], NOISE_COLUMNS)
+        print("noise", seed, step, flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["controls", *PARTS, "spectra"])
+    parser.add_argument("part", choices=["controls", *PARTS, "noise"])
     parser.add_argument("--seeds", type=int, help="by default those of the reference")
     given = parser.parse_args()
     training.one_thread()
@@ -396,8 +404,8 @@ def main():
         for setting in CONTROLS:
             for part in ("windows", "schedules", "delay"):
                 measure(part, setting, given.seeds or setting.seeds)
-    if given.part == "spectra":
-        measure_spectra(TRANSFORMER)
+    if given.part == "noise":
+        measure_noise(TRANSFORMER)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
-"""Tables of same_signs.py: means over seeds, the windows added up, and SGD's prediction.
+"""Tables of same_signs.py: means over seeds, the windows added up, and the runs set back.
 
     python benchmarks/same_signs_report.py
 
-Where rows of runs exist in results/, their means are stored again in same_signs.csv first.
+Where rows of runs exist in results/, their means are stored in same_signs.csv first.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw.batches.rules import RULES
-from batchlaw.model.model_spectrum import ModelSpectrum
-from batchlaw.torch_support.small_models import SPECTRUM_WINDOWS
 
-ROWS = Path("results/same_signs_rows.csv")
+ROWS, NOISE = Path("results/same_signs_rows.csv"), Path("results/same_signs_noise.csv")
 STORE = Path(__file__).with_name("same_signs.csv")
-SPECTRA = Path(__file__).with_name("same_signs_spectra.csv")
 CONSTANT, SMALL, WINDOWS = 8, 2, 4
-# Peak rates and updates of what was trained; the parameters of the transformer.
+NEARBY = 0.05
+# Updates and peak rates of what was trained.
 SETTINGS = {
     "transformer": (800, 0.5),
     "least squares": (400, 0.01),
@@ -32,10 +30,7 @@ SETTINGS = {
     "mlp, short": (80, 0.4),
 }
 SCHEDULES = ("early-large", "like the rate", "late-large")
-DIMENSION = 69_024
-STABLE_SHARE = 0.95
-NEARBY = 0.05
-MEASURES = ("loss", "change", "slope", "spread", "curved", "middle", "distance")
+MEASURES = ("loss", "change", "slope", "curved", "middle", "distance", "lost", "set back", "fades")
 FIELDS = ("part", "model", "run", "step", "seeds")
 
 
@@ -44,54 +39,69 @@ def read(path):
         return list(csv.DictReader(file))
 
 
-def parts_of_change(base, other, half, ahead, back):
-    """Change, its slope at the constant run, the rest, and what a quadratic makes of the rest."""
-    slope = (ahead - back) / (2.0 * NEARBY)
-    curved = (ahead + back - 2.0 * base) / (2.0 * NEARBY**2)
-    middle = half - (base + other) / 2.0
-    change = other - base
-    parts = {"slope": slope, "spread": change - slope, "curved": curved, "middle": middle}
-    return {"change": change, **parts}
+def key_of(r):
+    return r["part"], r["model"], int(r["seed"]), r["run"], int(r["step"])
 
 
 def by_seed(rows):
     """{(part, model, run, step): {seed: measures}}, changes against constant of the same seed."""
-    losses = {_key(r): float(r["loss"]) for r in rows if r["run"] == "constant"}
+    losses = {key_of(r): float(r["loss"]) for r in rows}
     out = defaultdict(dict)
     for r in rows:
-        part, model, seed, run, step = _key(r)
-        values = {"loss": float(r["loss"])}
-        of = "windows" if part == "schedules" else part
-        base = losses.get((of, model, seed, "constant", step))
-        if run != "constant" and base is not None:
-            values["change"] = values["loss"] - base
-            if r["half"]:
-                values["distance"] = float(r["distance"])
-                values["middle"] = float(r["half"]) - (base + values["loss"]) / 2.0
-            if r["ahead"]:
-                losses_near = (float(r[name]) for name in ("half", "ahead", "back"))
-                values |= parts_of_change(base, values["loss"], *losses_near)
+        part, model, seed, run, step = key_of(r)
+        if part == "delay":
+            step, values = set_back(losses, r)
+        else:
+            values = compared(losses, r)
         out[part, model, run, step][seed] = values
     return out
 
 
-def _key(r):
-    return r["part"], r["model"], int(r["seed"]), r["run"], int(r["step"])
+def compared(losses, r):
+    """Change against constant; slope there, curvature d'Hd/2, and the middle's loss above b's."""
+    part, model, seed, run, step = key_of(r)
+    values = {"loss": float(r["loss"])}
+    base = losses.get(("windows" if part == "schedules" else part, model, seed, "constant", step))
+    if run == "constant" or base is None:
+        return values
+    values["change"] = values["loss"] - base
+    if r["half"]:
+        values["distance"] = float(r["distance"])
+        values["middle"] = float(r["half"]) - base
+    if r["ahead"]:
+        ahead, back = float(r["ahead"]), float(r["back"])
+        values["slope"] = (ahead - back) / (2.0 * NEARBY)
+        values["curved"] = (ahead + back - 2.0 * base) / (2.0 * NEARBY**2)
+    return values
+
+
+def set_back(losses, r):
+    """Steps that were lost; or what they cost later, and the perturbed run less that."""
+    _, model, seed, run, step = key_of(r)
+    end = int(run.split()[1]) + SETTINGS[model][0] // WINDOWS
+    if step <= end:
+        return end, {"lost": float(end - step)}
+    constant = losses["windows", model, seed, "constant", step]
+    perturbed = losses["windows", model, seed, run, step]
+    loss = float(r["loss"])
+    return step, {"loss": loss, "set back": loss - constant, "fades": perturbed - loss}
 
 
 def added_up(groups, model, name):
-    """A schedule's change from the windows of each seed, linear in 1/B: {seed: measures}."""
+    """A schedule's change from the windows of each seed, linear in 1/B.
+
+    Within a window a step counts by its rate squared, as its noise does at once.
+    """
     steps, peak = SETTINGS[model]
-    rates, window = bl.wsd(steps, peak), steps // WINDOWS
+    rates = bl.wsd(steps, peak)
     batches = bl.allocate(RULES[name](rates) ** 2, CONSTANT * steps)
-    more = (1.0 / batches - 1.0 / CONSTANT).reshape(WINDOWS, window).mean(axis=1)
+    weights, excess = (x.reshape(WINDOWS, -1) for x in (rates**2, 1.0 / batches - 1.0 / CONSTANT))
+    more = (weights * excess).sum(axis=1) / weights.sum(axis=1)
     shares = more / (1.0 / SMALL - 1.0 / CONSTANT)
-    windows = [groups["windows", model, f"from {k * window}", steps] for k in range(WINDOWS)]
+    starts = range(0, steps, steps // WINDOWS)
+    windows = [groups["windows", model, f"from {start}", steps] for start in starts]
     return {
-        seed: {
-            m: float(sum(s * w[seed][m] for s, w in zip(shares, windows, strict=True)))
-            for m in ("change", "slope", "spread")
-        }
+        seed: {"change": sum(s * w[seed]["change"] for s, w in zip(shares, windows, strict=True))}
         for seed in windows[0]
     }
 
@@ -107,10 +117,10 @@ def summarised(rows):
         line = dict(zip(FIELDS, (*key, len(seeds)), strict=True))
         for name in MEASURES:
             values = [v[name] for v in seeds.values() if name in v]
-            known = len(values) > 1
-            line[name] = f"{np.mean(values):.5g}" if known else ""
-            error = np.std(values, ddof=1) / np.sqrt(len(values)) if known else 0.0
-            line[f"{name}_error"] = f"{error:.2g}" if known else ""
+            line[name] = f"{np.mean(values):.5g}" if values else ""
+            several = len(values) > 1
+            error = np.std(values, ddof=1) / np.sqrt(len(values)) if several else np.nan
+            line[f"{name} error"] = f"{error:.2g}" if several else ""
         yield line
 
 
@@ -121,198 +131,133 @@ def store(lines):
         table.writerows(lines)
 
 
-def spectra():
-    """{step: nodes} along seed 0 of the constant run, each with the same groups of ranks."""
-    out = {}
-    rows = [r for r in read(SPECTRA) if (r["run"], r["seed"]) == ("constant", "0")]
-    for step in sorted({int(r["step"]) for r in rows}):
-        here = [r for r in rows if int(r["step"]) == step]
-        leading = [r for r in here if r["rank"] != "trace"]
-        (traces,) = (r for r in here if r["rank"] == "trace")
-        spectrum = ModelSpectrum(
-            "gauss-newton",
-            np.array([float(r["eigenvalue"]) for r in leading]),
-            float(traces["eigenvalue"]),
-            0.0,
-            DIMENSION,
-            SPECTRUM_WINDOWS // 2,
-            np.array([float(r["noise"]) for r in leading]),
-            float(traces["noise"]),
-        )
-        out[step] = spectrum.nodes()
-    return out
+class Lines:
+    """The stored lines by part, model, run and step."""
 
+    def __init__(self, lines):
+        self.lines = {(r["part"], r["model"], r["run"], int(r["step"])): r for r in lines}
 
-def along(points, steps, field):
-    """(T, nodes) array of a field of the nodes, interpolated in its logarithm between points."""
-    known = np.array(sorted(points))
-    values = np.log([np.maximum(getattr(points[s], field), 1e-12) for s in known])
-    middle = np.arange(steps) + 0.5
-    return np.exp(np.stack([np.interp(middle, known, column) for column in values.T], axis=1))
+    def __contains__(self, key):
+        return key in self.lines
 
+    def seeds(self, *key):
+        return self.lines[key]["seeds"]
 
-def predicted_windows(points, end, fixed=None):
-    """SGD's rise of the loss at ``end`` by each window before it, from curvature and noise.
-
-    sum_t (1/B' - 1/B) gamma_t^2 / 2 sum_j n_j mu_j(end) c_j(t) prod_{s>t} (1 - gamma_s mu_j(s))^2,
-    directions followed by rank, at most just stable. ``fixed`` takes the spectrum of one step for
-    all, as a pilot's would be.
-    """
-    steps, peak = SETTINGS["transformer"]
-    rates = bl.wsd(steps, peak)
-    points = points if fixed is None else {fixed: points[fixed]}
-    mu, noise = (along(points, steps, field) for field in ("eigenvalues", "noise"))
-    last = points[max(points)].eigenvalues if fixed else mu[end - 1]
-    multiplicity = points[max(points)].multiplicity
-    mu = np.minimum(mu, STABLE_SHARE * 2.0 / peak)
-    kept = np.log(np.abs(1.0 - rates[:end, None] * mu[:end]) + 1e-12)
-    after = np.vstack([np.cumsum(kept[::-1], axis=0)[::-1][1:], np.zeros(mu.shape[1])])
-    rises = rates[:end, None] ** 2 * noise[:end] * np.exp(2.0 * after) @ (multiplicity * last)
-    extra = 0.5 * (1.0 / SMALL - 1.0 / CONSTANT)
-    return extra * rises.reshape(-1, steps // WINDOWS).sum(axis=1)
-
-
-def cell(line, name):
-    return f"{float(line[name]):+.4f} ± {float(line[name + '_error']):.4f}" if line[name] else ""
+    def cell(self, measure, *key):
+        r = self.lines.get(key)
+        if r is None or not r[measure]:
+            return ""
+        error = r[f"{measure} error"]
+        sign = "" if measure in ("loss", "distance", "lost") else "+"
+        digits = ".4f" if measure not in ("distance", "lost") else ".3g"
+        number = format(float(r[measure]), sign + digits)
+        return f"{number} ± {float(error):{digits}}" if error else number
 
 
 def show(title, header, rows):
     print(f"\n### {title}\n")
     print("| " + " | ".join(header) + " |")
-    print("|" + " ---: |" * len(header))
+    print("| --- |" + " ---: |" * (len(header) - 1))
     for row in rows:
         print("| " + " | ".join(map(str, row)) + " |")
 
 
-def window_table(lines, model, points):
+def window_table(lines, model):
     steps = SETTINGS[model][0]
-    found = {(r["run"], int(r["step"])): r for r in lines if _is(r, "windows", model)}
-    seeds = found["constant", steps]["seeds"]
-    whole = predicted_windows(points, steps) if points and model == "transformer" else None
-    pilot = None if whole is None else predicted_windows(points, steps, fixed=max(points))
     rows = []
-    for k in range(WINDOWS):
-        start, end = k * steps // WINDOWS, (k + 1) * steps // WINDOWS
-        at_once, last = found[f"from {start}", end], found[f"from {start}", steps]
-        predicted = []
-        if whole is not None:
-            now = predicted_windows(points, end)[-1]
-            predicted = [f"{now:.4f}", f"{whole[k]:.4f}", f"{pilot[k]:.4f}"]
-        rows.append(
-            [f"{start} to {end}", *(cell(at_once, m) for m in ("change", "slope"))]
-            + [cell(last, m) for m in ("change", "slope", "spread")]
-            + [f"{float(at_once['distance']):.3g}", f"{float(last['distance']):.3g}"]
-            + predicted
-        )
-    header = ["window", "change at its end", "slope there", "change at the run's end", "slope"]
-    header += ["spread", "distance^2 at its end", "at the run's end"]
-    header += (
-        [] if whole is None else ["SGD: at its end", "SGD: at the run's end", "with a pilot's"]
+    for start in range(0, steps, steps // WINDOWS):
+        end = start + steps // WINDOWS
+        later = ("windows", model, f"from {start}", steps)
+        now = (*later[:3], end)
+        between = (*later[:3], end + steps // WINDOWS)
+        measured = [
+            lines.cell(m, *later) for m in ("change", "slope", "curved", "middle", "distance")
+        ]
+        earlier = [lines.cell("change", *now), lines.cell("change", *between)]
+        rows.append([f"{start} to {end}", *earlier, *measured, lines.cell("distance", *now)])
+    header = ["window", "change at its end", "a window later", "at the run's end", "slope"]
+    header += ["d'Hd/2", "middle above b", "|d|^2", "|d|^2 at the window's end"]
+    last = ("windows", model, "constant", steps)
+    about = f"{lines.seeds(*last)} seeds, constant {lines.cell('loss', *last)}"
+    show(f"{model}: batch 2 in one window ({about})", header, rows)
+
+
+def delay_table(lines):
+    rows = []
+    for model, (steps, _) in SETTINGS.items():
+        for start in (0, steps // WINDOWS):
+            end, run = start + steps // WINDOWS, f"from {start}"
+            if ("delay", model, run, steps) in lines:
+                last = ("delay", model, run, steps)
+                before = ("windows", model, run)
+                cells = [
+                    lines.cell("lost", "delay", model, run, end),
+                    lines.cell("change", *before, end),
+                    lines.cell("change", *before, steps),
+                    lines.cell("set back", *last),
+                    lines.cell("fades", *last),
+                ]
+                rows.append([f"{model} ({lines.seeds(*last)})", f"{start} to {end}", *cells])
+    header = ["model (seeds)", "window", "steps lost", "change at the window's end"]
+    header += ["at the run's end", "set back instead", "change less set back"]
+    show("the constant run set back", header, rows)
+
+
+def schedule_table(lines):
+    rows = []
+    for model, (steps, _) in SETTINGS.items():
+        for name in SCHEDULES:
+            measured, summed = ((p, model, name, steps) for p in ("schedules", "windows added up"))
+            if summed in lines:
+                known = measured in lines
+                count = f" ({lines.seeds(*measured)})" if known else ""
+                cells = [lines.cell("change", *measured) + count, lines.cell("change", *summed)]
+                rows.append([model, name, *cells])
+    show(
+        "schedules less constant", ["model", "schedule", "measured (seeds)", "windows added"], rows
     )
-    loss = found["constant", steps]["loss"]
-    show(f"{model}: batch 2 in one window, {seeds} seeds, constant {loss}", header, rows)
-
-
-def schedule_table(lines, model, points):
-    steps, peak = SETTINGS[model]
-    rates = bl.wsd(steps, peak)
-    whole = predicted_windows(points, steps) if points and model == "transformer" else None
-    rows = []
-    for name in SCHEDULES:
-        measured = _one(lines, "schedules", model, name, steps)
-        summed = _one(lines, "windows added up", model, name, steps)
-        if measured is None or summed is None:
-            continue
-        theory = ""
-        if whole is not None:
-            batches = bl.allocate(RULES[name](rates) ** 2, CONSTANT * steps)
-            more = (1.0 / batches - 1.0 / CONSTANT).reshape(WINDOWS, -1).mean(axis=1)
-            theory = f"{float(more @ whole) / (1.0 / SMALL - 1.0 / CONSTANT):+.4f}"
-        parts = [cell(summed, m) for m in ("change", "slope", "spread")]
-        rows.append([name, f"{cell(measured, 'change')} ({measured['seeds']})", *parts, theory])
-    header = ["schedule", "measured (seeds)", "windows added up", "their slopes", "their spreads"]
-    show(f"{model}: schedules, less constant", [*header, "SGD along the run"], rows)
 
 
 def tangent_table(lines):
     rows = []
     for kind in ("full", "tangent"):
-        for name in ("early-large",):
-            for step in (400, 800):
-                r = _one(lines, "tangent", kind, name, step)
-                base = _one(lines, "tangent", kind, "constant", step)
-                if r and base:
-                    rows.append([kind, name, step, f"{float(base['loss']):.4f}", cell(r, "change")])
+        for step in (200, 300, 400):
+            key = ("tangent", kind, "from 100", step)
+            if key in lines:
+                base = lines.cell("loss", "tangent", kind, "constant", step)
+                names = ("change", "slope", "curved", "middle", "distance")
+                cells = [lines.cell(name, *key) for name in names]
+                rows.append([f"{kind} ({lines.seeds(*key)})", step, base, *cells])
+    header = ["model (seeds)", "step", "constant", "change", "slope", "d'Hd/2"]
+    show("batch 2 in steps 100 to 200", [*header, "middle above b", "|d|^2"], rows)
+
+
+def one_step_table(lines):
+    rows = []
+    for step in (101, 200, 300, 400):
+        key = ("one step", "transformer", "from 100", step)
+        if key in lines:
+            cells = [lines.cell(name, *key) for name in ("change", "slope", "curved", "distance")]
+            rows.append([step, *cells])
     if rows:
-        seeds = next(r["seeds"] for r in lines if r["part"] == "tangent")
-        header = ["model", "schedule", "step", "constant", "less constant"]
-        show(f"the full model and its linearisation at step 100, {seeds} seeds", header, rows)
-
-
-def path_table(lines):
-    """Differences of the schedules along the run."""
-    rows = []
-    for name in SCHEDULES:
-        steps = range(200, 801, 200)
-        found = [_one(lines, "schedules", "transformer", name, s) for s in steps]
-        if all(found):
-            rows.append([name, *(cell(r, "change") for r in found)])
-    show(
-        "transformer: schedules less constant along the run",
-        ["schedule", *range(200, 801, 200)],
-        rows,
-    )
-
-
-def response_table(lines):
-    """What a window still costs at every later boundary."""
-    rows = []
-    for start in range(0, 800, 200):
-        ends = range(200, 801, 200)
-        found = [_one(lines, "windows", "transformer", f"from {start}", s) for s in ends]
-        rows.append([start, *("" if r is None else cell(r, "change") for r in found)])
-    show("transformer: the change by a window along the run", ["from", *range(200, 801, 200)], rows)
-
-
-def spectrum_table():
-    rows = []
-    for r in read(SPECTRA):
-        if r["rank"] == "1":
-            key = (r["run"], r["seed"], r["step"])
-            (t,) = (t for t in read(SPECTRA) if _place(t) == key and t["rank"] == "trace")
-            rows.append([*key, r["eigenvalue"], t["eigenvalue"], t["noise"]])
-    header = ["run", "seed", "step", "largest eigenvalue", "trace", "noise trace"]
-    show("Gauss-Newton curvature", header, rows)
-
-
-def _place(r):
-    return r["run"], r["seed"], r["step"]
-
-
-def _is(r, part, model):
-    return (r["part"], r["model"]) == (part, model)
-
-
-def _one(lines, part, model, run, step):
-    place = (run, str(step))
-    found = [r for r in lines if _is(r, part, model) and (r["run"], r["step"]) == place]
-    return found[0] if found else None
+        header = ["step", "change", "slope", "d'Hd/2", "|d|^2"]
+        show(f"other samples in step 100 ({lines.seeds(*key)} seeds)", header, rows)
 
 
 def main():
     if ROWS.exists():
         store(list(summarised(read(ROWS))))
-    lines = read(STORE)
-    points = spectra() if SPECTRA.exists() else {}
-    for model in SETTINGS:
-        if _one(lines, "windows", model, "constant", SETTINGS[model][0]):
-            window_table(lines, model, points)
-            schedule_table(lines, model, points)
-    path_table(lines)
-    response_table(lines)
+    lines = Lines(read(STORE))
+    for model, (steps, _) in SETTINGS.items():
+        if ("windows", model, "constant", steps) in lines:
+            window_table(lines, model)
+    delay_table(lines)
+    schedule_table(lines)
     tangent_table(lines)
-    if points:
-        spectrum_table()
+    one_step_table(lines)
+    if NOISE.exists():
+        rows = read(NOISE)
+        show("curvature and noise along the constant run", rows[0], [r.values() for r in rows])
 
 
 if __name__ == "__main__":
