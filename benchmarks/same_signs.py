@@ -5,6 +5,7 @@
     python benchmarks/same_signs.py schedules    # the same seeds with whole schedules: 40 s a seed
     python benchmarks/same_signs.py delay        # the constant run set back: 20 s a seed
     python benchmarks/same_signs.py tangent      # its linearisation at step 100: a minute a seed
+    python benchmarks/same_signs.py halves       # halves of early-large: 30 s a seed
     python benchmarks/same_signs.py "one step"   # a single update with other samples: 12 s a seed
     python benchmarks/same_signs.py noise        # sharpness and noise along the run: a minute
     python benchmarks/same_signs_report.py       # tables
@@ -36,6 +37,12 @@ ends like p, noise in the window acted like lost steps; if p ends clearly better
 (convex), and the full model, each with batch 2 for 100 steps and then the same batches. If the
 linearised model keeps the loss of the window as the full model does, moving features are not the
 cause; if it forgets it, they are.
+
+**halves.** Early-large itself, each half of its batches with each half of the constant ones. Stated
+when the windows added up had given the signs of the schedules, but a fifth of early-large's size,
+before this part was run: if its gain is progress that is kept, the first half alone has the gain
+at 400 and keeps most of it; if noise is forgotten, the first half's gain fades and the second half
+decides.
 
 **one step.** Stated after the first seed of the two parts above, before this one was run: only the
 samples of step 100 are exchanged. If |d|^2 grows afterwards, the run amplifies differences, which
@@ -281,6 +288,22 @@ def tangent_rows(setting, seed):
                 yield row("tangent", kind, seed, "constant", step, held_out(task, pair[0]))
                 numbers = compared(task, probe, base, other)
                 yield row("tangent", kind, seed, "from 100", step, *numbers)
+
+
+def half_rows(setting, seed):
+    """Early-large's and the constant batches, each half of the run with each other half."""
+    task = setting.task()
+    data, rates, middle = data_of(task, setting, seed), setting.rates, setting.steps // 2
+    choices = {"constant": constant(setting), "early-large": scheduled("early-large", rates)}
+    for first, before in choices.items():
+        start = training.fresh(task, seed)
+        descend(task, start, rates, before, data, range(middle))
+        yield row("halves", setting.name, seed, first, middle, held_out(task, start))
+        for second, after in choices.items():
+            model = copy.deepcopy(start)
+            descend(task, model, rates, after, data, range(middle, setting.steps))
+            run = first if first == second else f"{first}, then {second}"
+            yield row("halves", setting.name, seed, run, setting.steps, held_out(task, model))
 
 
 def one_step_rows(setting, seed):

@@ -232,6 +232,17 @@ def tangent_table(lines):
     show("batch 2 in steps 100 to 200", [*header, "middle above b", "|d|^2"], rows)
 
 
+def half_table(lines):
+    rows = []
+    both = ("early-large, then constant", "constant, then early-large")
+    for run, step in (("early-large", 400), ("early-large", 800), *((run, 800) for run in both)):
+        key = ("halves", "transformer", run, step)
+        if key in lines:
+            base = lines.cell("loss", *key[:2], "constant", step)
+            rows.append([run, step, base, f"{lines.cell('change', *key)} ({lines.seeds(*key)})"])
+    show("halves", ["batches", "step", "constant", "less constant (seeds)"], rows)
+
+
 def one_step_table(lines):
     rows = []
     for step in (101, 200, 300, 400):
@@ -254,6 +265,7 @@ def main():
     delay_table(lines)
     schedule_table(lines)
     tangent_table(lines)
+    half_table(lines)
     one_step_table(lines)
     if NOISE.exists():
         rows = read(NOISE)
