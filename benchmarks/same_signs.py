@@ -364,8 +364,10 @@ def delay_rows(setting, seed):
 PARTS = {
     "windows": window_rows,
     "schedules": schedule_rows,
-    "tangent": tangent_rows,
     "delay": delay_rows,
+    "tangent": tangent_rows,
+    "halves": half_rows,
+    "one step": one_step_rows,
 }
 
 
