@@ -158,14 +158,14 @@ def constant(setting):
 
 def scheduled(name, rates):
     """Batches of one of the study's rules, with the samples of the constant batch."""
-    batches = bl.allocate(RULES[name](rates) ** 2, CONSTANT * rates.size)
+    batches = RULES[name].schedule(rates, CONSTANT * rates.size).batches
     assert batches.max() <= LARGEST
     return batches
 
 
 def descend(task, model, rates, batches, data, steps):
     """Plain SGD in place over a range of steps."""
-    sgd = training.optimizer("sgd", model, 0.0, 0.0, 0.0)
+    sgd = training.optimizer(bl.sgd(), model)
     model.train()
     for t in steps:
         inputs, targets = task.fetch(data[t, : batches[t]])

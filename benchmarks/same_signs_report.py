@@ -94,7 +94,7 @@ def added_up(groups, model, name):
     """
     steps, peak = SETTINGS[model]
     rates = bl.wsd(steps, peak)
-    batches = bl.allocate(RULES[name](rates) ** 2, CONSTANT * steps)
+    batches = RULES[name].schedule(rates, CONSTANT * steps).batches
     weights, excess = (x.reshape(WINDOWS, -1) for x in (rates**2, 1.0 / batches - 1.0 / CONSTANT))
     more = (weights * excess).sum(axis=1) / weights.sum(axis=1)
     shares = more / (1.0 / SMALL - 1.0 / CONSTANT)
