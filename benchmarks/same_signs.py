@@ -7,7 +7,6 @@
     python benchmarks/same_signs.py tangent      # its linearisation at step 100: a minute a seed
     python benchmarks/same_signs.py halves       # halves of early-large: 30 s a seed
     python benchmarks/same_signs.py "one step"   # a single update with other samples: 12 s a seed
-    python benchmarks/same_signs.py noise        # sharpness and noise along the run: a minute
     python benchmarks/same_signs_report.py       # tables
 
 Everything is plain SGD under the paper's WSD at a mean batch of 8. The data of a step depend on the
@@ -52,9 +51,6 @@ no stable quadratic does; if it shrinks, the window's large |d|^2 is noise that 
 regression and an MLP on digits: convex softmax, and features that move, near convergence and far
 from it ("short").
 
-**noise.** Sharpness and gradient noise along the constant run: does the noise of a sample fall with
-the loss, is the run at the edge of stability 2 / rate?
-
 Rows of whole seeds are appended to results/same_signs_rows.csv; a seed that is there is not run
 again.
 """
@@ -81,16 +77,11 @@ import batchlaw as bl
 from batchlaw.batches.rules import RULES
 from batchlaw.evidence.study.models import training_task
 from batchlaw.torch_support import training
-from batchlaw.torch_support.spectra import gradient_noise_scale, model_spectrum
 
 ROWS = Path("results/same_signs_rows.csv")
-NOISE = Path("results/same_signs_noise.csv")
-WEIGHTS = Path("results/same_signs")
-NOISE_COLUMNS = ("seed", "step", "sharpness", "noise_trace", "gradient_square")
 COLUMNS = ("part", "model", "seed", "run", "step", "loss", "half", "ahead", "back", "distance")
 CONSTANT, SMALL, LARGEST = 8, 2, 32
 WINDOWS = 4
-KEPT_SEEDS = 2
 # Share of d at which slopes are taken.
 NEARBY = 0.05
 SCHEDULES = ("early-large", "late-large", "like the rate")
@@ -218,7 +209,6 @@ def window_rows(setting, seed):
     task = setting.task()
     data, probe = data_of(task, setting, seed), training.fresh(task, seed)
     base = trajectory(task, setting, seed, constant(setting), 0, data)
-    keep("constant", setting, seed, base)
     for step, weights in base.items():
         loss = held_out(task, at(probe, weights))
         yield row("windows", setting.name, seed, "constant", step, loss)
@@ -237,17 +227,9 @@ def schedule_rows(setting, seed):
     for name in SCHEDULES:
         batches = scheduled(name, setting.rates)
         runs = trajectory(task, setting, seed, batches, 0, data)
-        keep(name, setting, seed, runs)
         for step, weights in runs.items():
             loss = held_out(task, at(probe, weights))
             yield row("schedules", setting.name, seed, name, step, loss)
-
-
-def keep(name, setting, seed, runs):
-    """Weights of the transformer's first two seeds, for their spectra."""
-    if setting.name == "transformer" and seed < KEPT_SEEDS:
-        WEIGHTS.mkdir(parents=True, exist_ok=True)
-        torch.save(runs, WEIGHTS / f"{name} {seed}.pt")
 
 
 class Tangent(nn.Module):
@@ -397,29 +379,9 @@ def measure(part, setting, seeds):
         print(part, setting.name, seed, flush=True)
 
 
-def measure_noise(setting):
-    """Sharpness and gradient noise along the constant runs whose weights were kept."""
-    task, probe = setting.task(), training.fresh(setting.task(), 0)
-    measured = tuple(part[::2] for part in task.measured)
-    done = {(r["seed"], r["step"]) for r in stored(NOISE)}
-    points = [(seed, step) for seed in range(KEPT_SEEDS) for step in setting.boundaries()]
-    for seed, step in points:
-        if (str(seed), str(step)) in done:
-            continue
-        at(probe, torch.load(WEIGHTS / f"constant {seed}.pt")[step])
-        noise = gradient_noise_scale(probe, task.loss, measured, chunk=32)
-        top = model_spectrum(
-            probe, task.loss, measured, count=1, kind="hessian", probes=2, chunk=64, tolerance=0.05
-        )
-        numbers = (top.eigenvalues[0], noise.trace, noise.gradient_square)
-        line = (seed, step, *(f"{x:.5g}" for x in numbers))
-        append(NOISE, [dict(zip(NOISE_COLUMNS, line, strict=True))], NOISE_COLUMNS)
-        print("noise", seed, step, flush=True)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("part", choices=["controls", *PARTS, "noise"])
+    parser.add_argument("part", choices=["controls", *PARTS])
     parser.add_argument("--seeds", type=int, help="by default those of the reference")
     given = parser.parse_args()
     training.one_thread()
@@ -429,8 +391,6 @@ def main():
         for setting in CONTROLS:
             for part in ("windows", "schedules", "delay"):
                 measure(part, setting, given.seeds or setting.seeds)
-    if given.part == "noise":
-        measure_noise(TRANSFORMER)
 
 
 if __name__ == "__main__":

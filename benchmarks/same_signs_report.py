@@ -16,7 +16,7 @@ import numpy as np
 import batchlaw as bl
 from batchlaw.batches.rules import RULES
 
-ROWS, NOISE = Path("results/same_signs_rows.csv"), Path("results/same_signs_noise.csv")
+ROWS = Path("results/same_signs_rows.csv")
 STORE = Path(__file__).with_name("same_signs.csv")
 CONSTANT, SMALL, WINDOWS = 8, 2, 4
 NEARBY = 0.05
@@ -149,7 +149,7 @@ class Lines:
             return ""
         error = r[f"{measure} error"]
         sign = "" if measure in ("loss", "distance", "lost") else "+"
-        digits = ".4f" if measure not in ("distance", "lost") else ".3g"
+        digits = {"distance": ".2g", "lost": ".0f"}.get(measure, ".4f")
         number = format(float(r[measure]), sign + digits)
         return f"{number} ± {float(error):{digits}}" if error else number
 
@@ -267,9 +267,6 @@ def main():
     tangent_table(lines)
     half_table(lines)
     one_step_table(lines)
-    if NOISE.exists():
-        rows = read(NOISE)
-        show("curvature and noise along the constant run", rows[0], [r.values() for r in rows])
 
 
 if __name__ == "__main__":
