@@ -32,7 +32,8 @@ and p was worse than both), before this part was run: the constant run is set ba
 which it had p's loss at the window's end, and goes on from there with p's rates and batches. If it
 ends like p, noise in the window acted like lost steps; if p ends clearly better, noise fades.
 
-**tangent.** From the constant run at step 100: the model linearised there, with its softmax loss
+**tangent.** Stated like delay, and changed then from whole schedules to a window before it had a
+result. From the constant run at step 100: the model linearised there, with its softmax loss
 (convex), and the full model, each with batch 2 for 100 steps and then the same batches. If the
 linearised model keeps the loss of the window as the full model does, moving features are not the
 cause; if it forgets it, they are.
