@@ -1,0 +1,38 @@
+"""The verdict of a plan on the page, or why there is none."""
+
+from __future__ import annotations
+
+from batchlaw.faces.app.replies import Rule, Verdict
+from batchlaw.faces.app.solution import MOST_SEARCHED, Solution
+from batchlaw.plans.plan import Plan
+
+
+def verdict(plan: Plan | None) -> Verdict | None:
+    """The plan's verdict, with a row per rule that it was compared with."""
+    if plan is None or plan.verdict is None:
+        return None
+    values = plan.verdict.to_dict()
+    steps = values.pop("steps", {})
+    rules = [
+        Rule(name=name, best=best, median=median, worst=worst, steps=steps.get(name))
+        for name, (best, median, worst) in values.pop("rules").items()
+    ]
+    return Verdict(**values, rules=rules)
+
+
+def no_verdict(solution: Solution) -> str:
+    """Why there is no verdict; empty where there is one."""
+    plan, case, setting = solution.plan, solution.case, solution.setting
+    if plan is None:
+        size = f"{setting.steps} steps x {setting.directions} directions"
+        if solution.search == "on request":
+            return f"the search for a plan with {size} takes longer than a view may; start it below"
+        return (
+            f"plans for {case.rule.name} are searched for up to {MOST_SEARCHED} steps x directions "
+            f"on this page, not {size}; batchlaw plan has no such limit"
+        )
+    if plan.verdict is None:
+        return (
+            f"a plan for {case.rule.title(case.procedure.title)} makes none: compare the rows below"
+        )
+    return ""
