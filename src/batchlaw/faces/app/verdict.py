@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from batchlaw.faces.app.controls import control
 from batchlaw.faces.app.replies import Rule, Verdict
 from batchlaw.faces.app.solution import MOST_SEARCHED, Solution
 from batchlaw.plans.plan import Plan
@@ -27,12 +28,12 @@ def no_verdict(solution: Solution) -> str:
         size = f"{setting.steps} steps x {setting.directions} directions"
         if solution.search == "on request":
             return f"the search for a plan with {size} takes longer than a view may; start it below"
+        optimizer = control("optimizer").titles.get(setting.optimizer, setting.optimizer)
         return (
-            f"plans for {case.rule.name} are searched for up to {MOST_SEARCHED} steps x directions "
-            f"on this page, not {size}; batchlaw plan has no such limit"
+            f"plans for {optimizer} are searched for up to {MOST_SEARCHED} steps x directions on "
+            f"this page, not {size}; batchlaw plan has no such limit"
         )
     if plan.verdict is None:
-        return (
-            f"a plan for {case.rule.title(case.procedure.title)} makes none: compare the rows below"
-        )
+        run = case.rule.title(case.procedure.title)
+        return f"a plan for {run} has none; compare the schedules below"
     return ""
