@@ -158,7 +158,6 @@ LARGE = {"optimizer": "adam", "steps": 5000, "budget": 40_000, "m": 16}
     [
         ("view", {"optimizer": "adam", "procedure": "multi-pass"}, "optimizer"),
         ("view", {"optimizer": "adamw", "procedure": "reshuffled"}, "optimizer"),
-        ("view", {"optimizer": "adam", "steps": 100_000, "budget": 10**6}, "steps"),
         ("view", {"optimizer": "sgd", "beta1": 0.5}, "beta1"),
         ("view", {"optimizer": "adam", "momentum": 0.5}, "momentum"),
         ("view", {"optimizer": "adam", "basis": "sketch"}, "basis"),

@@ -18,8 +18,8 @@ from batchlaw.risk.procedure import Procedure, procedure_by_words
 from batchlaw.schedule.optimizers import rule_by_words, rule_words
 from batchlaw.schedule.update_rule import OPTIMIZERS, UpdateRule
 
-# Steps x directions, and with Adam, whose mean field does more for each.
-MOST_WORK, MOST_ADAM_WORK = 2 * 10**7, 4 * 10**6
+# Steps x directions.
+MOST_WORK = 2 * 10**7
 # The mean field of multi-pass keeps pairs of points, so its work grows faster.
 MOST_REUSE_STEPS = 8192
 # Numbers touched by a simulated view (seconds), and directions, whose covariance it stores.
@@ -128,8 +128,7 @@ class PageSetting(BaseModel):
                 rule.name,
                 hint="the mean field of Adam is for one pass",
             )
-        most = MOST_WORK if rule.has_influence else MOST_ADAM_WORK
-        self._check_work(procedure, procedure.solves(rule), most)
+        self._check_work(procedure, procedure.solves(rule))
         self.limits.capped(procedure.max_batch).units(self.steps, self.budget)
         return self
 
@@ -143,8 +142,8 @@ class PageSetting(BaseModel):
         others = {word.name for word in problem_words()} - {"problem", "sigma"}
         refuse_unused(self.words(), sorted(others), "an uploaded spectrum")
 
-    def _check_work(self, procedure: Procedure, solved: bool, most_work: int) -> None:
-        most = most_work // self.directions
+    def _check_work(self, procedure: Procedure, solved: bool) -> None:
+        most = MOST_WORK // self.directions
         if self.steps > most:
             raise InputError(
                 "steps", f"must be at most {most} for {self.directions} directions", f"{self.steps}"
