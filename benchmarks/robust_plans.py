@@ -18,9 +18,9 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw.batches.limits import Limits
-from batchlaw.batches.rules import RULES
 from batchlaw.design.plan_cases import SCORE_ROWS, Grid
-from batchlaw.design.robust_plan import PlanSearch, robust_plan, score
+from batchlaw.design.robust_plan import PlanSearch, robust_plan
+from batchlaw.design.rule_scores import score_rules
 
 MEAN_BATCH = 8
 BETA2 = (0.999, 0.95)
@@ -55,14 +55,9 @@ def report(name: str, steps: int, beta2: float, stages: int) -> None:
     print(f"{steps} steps, {name}, beta2 {beta2:g}: {answer} ({seconds:.1f} s): {plan.standard}")
     print(f"  batches: {stages_of(plan.batches)}")
     print("  excess over constant's in the range: smallest, median, largest")
-    rules = {
-        rule_name: bl.allocate(shape(rates) ** 2, budget) for rule_name, shape in RULES.items()
-    }
-    schedules = {"constant": plan.constant, "the plan": plan.batches} | {
-        rule_name: sizes for rule_name, sizes in rules.items() if rule_name != "constant"
-    }
-    for schedule, ratios in score(rates, schedules, rule).items():
-        print(f"    {schedule:15} {summary(ratios)}")
+    print(f"    {'the plan':28} {steps:6} steps  {summary(plan.ratios)}")
+    for rule_name, scored in score_rules(rates, plan.constant, rule).items():
+        print(f"    {rule_name:28} {scored.steps:6} steps  {summary(scored.ratios)}")
     regret = np.quantile(plan.regret, [0.5, 1.0]), np.quantile(plan.constant_regret, [0.5, 1.0])
     print("  log regret, median and largest: plan {:.3f} {:.3f}".format(*regret[0])
           + ", constant {:.3f} {:.3f}".format(*regret[1]))  # fmt: skip

@@ -21,6 +21,8 @@ from batchlaw.design.run_length import (
 from batchlaw.faces.cli.table import text_table
 
 SAMPLES, UPDATES = 4096, 512
+# More lines cannot be told apart.
+DRAWN = ("greedy", "constant", "linear ramp", "late-large", "noise scale", "Seesaw")
 
 
 def main(folder: Path) -> None:
@@ -41,14 +43,15 @@ def main(folder: Path) -> None:
     terms = ("total", "excess", "variance")
     rows = []
     for row in compared:
-        cells = [row.name]
+        cells = [row.name, f"{row.rates.size}"]
         for term in terms:
             value, other = getattr(row.risk, term), getattr(constant, term)
             cells += [f"{value:.5f}", f"{100 * (value / other - 1):+.2f} %"]
         rows.append((*cells, f"{row.risk.bias:.5f}", f"{row.effective_batch:.3f}"))
     changes = [cell for name in ("risk", "excess", "variance") for cell in (name, "to constant")]
-    print(text_table(("schedule", *changes, "bias", "effective batch"), rows))
-    plots.save(plots.comparison_figure(compared), folder / "schedules.png")
+    print(text_table(("schedule", "updates", *changes, "bias", "effective batch"), rows))
+    drawn = [row for row in compared if row.name in DRAWN]
+    plots.save(plots.comparison_figure(drawn), folder / "schedules.png")
     plots.save(plots.frontier_figure(kept), folder / "frontier.png")
 
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
-from batchlaw.design.comparison import noise_scales
 from batchlaw.design.constant_batch import (
     best_batch,
     by_law,
@@ -19,6 +18,7 @@ from batchlaw.design.constant_batch import (
     saturation,
     saturation_batch,
 )
+from batchlaw.design.noise_scale import noise_scales
 from batchlaw.faces.cli import main
 from batchlaw.plots import save, static_batch_figure
 from refused import refused

@@ -19,17 +19,26 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw.evidence.study import timing
 from batchlaw.evidence.study.cells import group_cells, pilot_cell, pilot_cells, run_cell
 from batchlaw.evidence.study.data import ALPHABET, Population, digits, population, python_sources
-from batchlaw.evidence.study.groups import OPTIMIZERS, TASKS, full_groups, make_group, quick_groups
+from batchlaw.evidence.study.groups import (
+    TASKS,
+    USUAL_OPTIMIZERS,
+    chosen,
+    full_groups,
+    make_group,
+    quick_groups,
+)
 from batchlaw.evidence.study.plan import StudyPlan, read_plan, write_plan
 from batchlaw.evidence.study.regression import exact_noise, measure, train
 from batchlaw.evidence.study.schedules import (
     CONSTANT,
+    OPTIMIZERS,
     ORACLE,
+    PLAN,
     RATES,
     REFERENCE,
-    SCHEDULES,
     batches_of,
     noise_influence,
+    schedules_for,
     stable_limit,
 )
 from batchlaw.evidence.study.statistics import (
@@ -63,24 +72,22 @@ def _row(schedule, peak, seed, batches=(), **result):
     return Stored("", REFUSED if "reason" in result else DONE, cell, result, 1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rates", RATES)
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_schedule_spends_the_same_samples_in_the_same_steps(optimizer, rates):
     gamma = RATES[rates](97, 0.3)
-    kappa = noise_influence(SPECTRUM, optimizer, gamma)
     assert gamma.size == 97
-    for schedule in SCHEDULES:
-        batches = batches_of(schedule, kappa, gamma, SPECTRUM.trace, 5)
+    for schedule in schedules_for(optimizer):
+        batches = batches_of(schedule, optimizer, gamma, 5, SPECTRUM)
         assert batches.shape == (97,)
         assert batches.sum() == 485
         assert batches.min() >= 1
-    assert batches_of(REFERENCE, kappa, gamma, SPECTRUM.trace, 5).tolist() == [20] * 97
+    assert batches_of(REFERENCE, optimizer, gamma, 5).tolist() == [20] * 97
 
 
 def test_the_stages_of_the_oracle_are_four_up_to_what_rounding_left():
-    gamma = RATES["wsd"](100, 0.5)
-    kappa = noise_influence(SPECTRUM, "sgd", gamma)
-    batches = batches_of("4 stages", kappa, gamma, SPECTRUM.trace, 7)
+    batches = batches_of("4 stages", "sgd", RATES["wsd"](100, 0.5), 7, SPECTRUM)
     assert (np.diff(batches) != 0).sum() <= 4
 
 
@@ -103,10 +110,18 @@ def test_the_default_study_covers_every_task_and_optimizer():
         g for g in groups if (g.task, g.optimizer, g.rates) == ("transformer", "adamw", "wsd")
     ]
     assert main_group.seeds >= 8
-    assert {g.optimizer for g in groups if g.task == "transformer"} == set(OPTIMIZERS)
+    assert {g.optimizer for g in groups if g.task == "transformer"} == set(USUAL_OPTIMIZERS)
     assert {g.task for g in groups} == set(TASKS)
     assert len(groups) == len({g.name for g in groups})
-    assert all(g.schedules == SCHEDULES for g in groups + quick_groups())
+    assert all(g.schedules == schedules_for(g.optimizer) for g in groups + quick_groups())
+
+
+def test_the_transformer_has_more_optimizers_and_rates_on_request():
+    (group,) = chosen(full_groups(), None, ["adamw-0.95"], [PLAN], ["drop"])
+    assert (group.task, group.optimizer, group.rates) == ("transformer", "adamw-0.95", "drop")
+    assert group.schedules == (CONSTANT, PLAN)
+    usual = chosen(full_groups(), ["transformer"], ["adamw"], None, None)
+    assert [g.rates for g in usual] == ["wsd", "wsd-linear", "cosine"]
 
 
 @pytest.mark.parametrize("name", [n for n, t in TASKS.items() if t.kind == "regression"])
@@ -169,7 +184,7 @@ def test_measured_noise_of_a_regression_is_the_exact_one(schedule):
     rates = RATES["wsd"](60, 0.5)
     mu = np.linalg.eigvalsh(data.covariance)[::-1]
     spectrum = ModelSpectrum("gauss-newton", mu, 1.0, 0.0, mu.size, 442)
-    batches = batches_of(schedule, noise_influence(spectrum, "sgd", rates), rates, 1.0, 4)
+    batches = batches_of(schedule, "sgd", rates, 4, spectrum)
     blocks = [measure(data, train(data, "sgd", rates, batches, s, 400)[0]) for s in range(8)]
     noise = np.array([block["noise"] for block in blocks])
     error = noise.std(ddof=1) / math.sqrt(8)
@@ -207,7 +222,7 @@ def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
     with Store(tmp_path / "study.sqlite") as store, worker_processes(2) as workers:
         assert execute(store, pilot_cells([TINY]), run_cell, workers).done == 2
         cells = list(group_cells(TINY, store))
-        assert len(cells) == 2 * 3 * len(SCHEDULES)
+        assert len(cells) == 2 * 3 * len(TINY.schedules)
         assert execute(store, cells, run_cell, workers).done == len(cells)
         assert execute(store, cells, run_cell, workers).done == 0
         for cell in cells[::7]:
@@ -218,8 +233,8 @@ def test_a_study_in_processes_equals_the_cells_one_by_one(tmp_path):
         rows = list(store.rows())
         comparisons = [(TINY, compare(TINY, rows, store))]
         text = markdown(plan, comparisons, rows, store, [])
-    assert [result.schedule for result in comparisons[0][1]] == list(SCHEDULES)
-    oracle = comparisons[0][1][1]
+    assert [result.schedule for result in comparisons[0][1]] == list(TINY.schedules)
+    (oracle,) = (result for result in comparisons[0][1] if result.schedule == ORACLE)
     assert oracle.predicted < 1.0
     assert oracle.exact == pytest.approx(oracle.predicted, rel=0.15)
     assert "| diabetes, sgd, wsd |" in text
@@ -261,11 +276,11 @@ def test_a_killed_study_ends_its_workers_and_goes_on_where_it_was(tmp_path, kind
     _await_the_end_of(workers)
     with Store(file) as store:
         before = {row.key: row for row in store.rows()}
-    assert 5 < len(before) < 199
+    assert 5 < len(before) < 221
     subprocess.run(command, check=True, capture_output=True)
     with Store(file) as store:
         after = {row.key: row for row in store.rows()}
-    assert len(after) == 1 + 22 * 9
+    assert len(after) == 1 + 22 * 10
     assert all(after[key] == row for key, row in before.items())
 
 
@@ -371,7 +386,7 @@ def test_the_command_runs_resumes_and_summarises(tmp_path, capsys, monkeypatch):
     command = ["study", "--quick", "--output-dir", str(tmp_path), "--workers", "1"]
     assert main(command) == 0
     first = (tmp_path / "summary.md").read_text()
-    assert "56 cells in 1 groups" in capsys.readouterr().err
+    assert "62 cells in 1 groups" in capsys.readouterr().err
     names = {path.name for path in tmp_path.iterdir()}
     assert {"study.sqlite", "plan.json", "results.csv", "losses_diabetes.png", "noise.png"} < names
     assert main(command) == 0

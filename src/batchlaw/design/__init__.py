@@ -5,7 +5,7 @@
 Public as ``bl.design``. ``bl.Case`` and ``bl.optimal_batches`` live here too.
 """
 
-from batchlaw.design.comparison import Compared, compare, noise_scales
+from batchlaw.design.comparison import Compared, compare
 from batchlaw.design.constant_batch import (
     BatchChoice,
     Curve,
@@ -22,6 +22,7 @@ from batchlaw.design.constant_batch import (
 )
 from batchlaw.design.distribution import risk_quantiles
 from batchlaw.design.noise_level import model_noise, plan_weights
+from batchlaw.design.noise_scale import noise_scales
 from batchlaw.design.optimum import Optimum
 from batchlaw.design.quantiles import Quantiles
 from batchlaw.design.run_length import (

@@ -11,7 +11,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.limits import Limits
-from batchlaw.batches.rules import RULES
+from batchlaw.batches.rules import KeepsRates, rules_of
 from batchlaw.batches.sharing import greedy
 from batchlaw.batches.stages import best_stages, sizes_of_stages
 from batchlaw.design.plan_search import Cells, minimise, start_cells
@@ -75,7 +75,7 @@ class _Search:
         self.moments: Callable[..., FloatArray] = diagonal_moments
         if rule.basis == SKETCH:
             self.moments = partial(matrix_moments, spread=False)
-        shapes = [rule_shape(gamma) for rule_shape in RULES.values()]
+        shapes = [named.shape(gamma) for named in rules_of(KeepsRates).values()]
         shapes.append(np.maximum(gamma / gamma.max(), 1e-3) ** 0.5)
         self.shapes = [np.maximum(shape, 1e-3 * shape.max()) for shape in shapes]
 

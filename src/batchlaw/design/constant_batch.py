@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.design.comparison import noise_scales
+from batchlaw.design.noise_scale import noise_scales
 from batchlaw.design.run_length import MIN_STEPS, Shape
 from batchlaw.model.problem import Problem
 from batchlaw.risk.one_pass import one_pass_risk

@@ -20,6 +20,7 @@ from batchlaw._base.kernels import merged_steps as kernels
 from batchlaw._base.kernels import moments
 from batchlaw._base.machine import cores
 from batchlaw.design import plan_range
+from batchlaw.design.noise_scale import noise_scale_at
 from batchlaw.model.problem import Problem
 from batchlaw.risk.adam_diagonal import diagonal_moments
 from batchlaw.risk.stability import largest_stable_rate
@@ -120,12 +121,17 @@ class PlanCase:
 
 @dataclass(frozen=True, eq=False)
 class PlanCases:
-    """The cases of the range for one rule and one shape of the rates."""
+    """The cases of the range for one rule and one shape of the rates.
+
+    ``shape`` are the rates over their peak, and ``single_updates`` says whether schedules are
+    scored update by update.
+    """
 
     cases: tuple[PlanCase, ...]
     rule: UpdateRule
     shape: FloatArray
     rows: Rows
+    single_updates: bool
 
     @classmethod
     def of(
@@ -149,23 +155,41 @@ class PlanCases:
             for largest in [_largest_peak(problem, mean_batch, rule)]
             for scale in grid.rate_scales
         ]
-        return cls(tuple(cases), rule, shape, Rows.of(rates.size, rows))
+        single = rates.size <= SINGLE_UPDATES
+        return cls(tuple(cases), rule, shape, Rows.of(rates.size, rows), single)
 
     def on_rows(self, most: int) -> PlanCases:
-        return PlanCases(self.cases, self.rule, self.shape, Rows.of(self.shape.size, most))
+        return replace(self, rows=Rows.of(self.shape.size, most))
+
+    def with_shape(self, shape: FloatArray) -> PlanCases:
+        """The same problems and peaks with other rates, given over the peak of these."""
+        return replace(self, shape=shape, rows=Rows.of(shape.size, SCORE_ROWS))
 
     def excess(self, batches: FloatArray) -> FloatArray:
         """(S, K) excesses of schedules (S, T) in the cases."""
         sizes = np.atleast_2d(batches)
-        if self.shape.size <= SINGLE_UPDATES:
-            return self._by_threads(lambda case: _single_updates(case, self, sizes))
+        return self._by_threads(lambda case: self._of_case(case, sizes))
+
+    def own_excess(self, batches: FloatArray) -> FloatArray:
+        """(K,) excesses where every case has batches of its own, (K, T)."""
+        with ThreadPoolExecutor(cores()) as pool:
+            found = pool.map(lambda c, b: self._of_case(c, b[None])[0], self.cases, batches)
+            return np.array(list(found))
+
+    def noise_scales(self, batch: float) -> FloatArray:
+        """(K, T) noise scales before every update of a pilot run with a constant batch."""
+        pilots = [
+            pilot_noise_scales(case.problem, case.peak * self.shape, batch, self.rule)
+            for case in self.cases
+        ]
+        return np.array(pilots)
+
+    def _of_case(self, case: PlanCase, sizes: FloatArray) -> list[float]:
+        if self.single_updates:
+            return _single_updates(case, self, sizes)
+        table = self.rows.table(case.peak * self.shape, self.rule)
         shares = 1.0 / self.rows.mean(sizes)
-
-        def of_case(case: PlanCase) -> list[float]:
-            table = self.rows.table(case.peak * self.shape, self.rule)
-            return [_excess(case.problem, table, self.rule, x) for x in shares]
-
-        return self._by_threads(of_case)
+        return [_excess(case.problem, table, self.rule, x) for x in shares]
 
     def _by_threads(self, of_case: Callable[[PlanCase], Sequence[float]]) -> FloatArray:
         with ThreadPoolExecutor(cores()) as pool:
@@ -174,8 +198,14 @@ class PlanCases:
     def ratios(
         self, schedules: Sequence[FloatArray | IntArray], constant: FloatArray | IntArray
     ) -> list[FloatArray]:
-        """(K,) ratios of every schedule's excess to a constant batch's."""
-        excess = self.excess(np.stack([constant, *schedules]).astype(np.float64))
+        """(K,) ratios of every schedule's excess to a constant batch's, at its number of samples.
+
+        A schedule that spends more, or less, is scaled: limits may let a constant batch spend only
+        a part of the budget.
+        """
+        samples = float(constant.sum())
+        scaled = [sizes * (samples / float(sizes.sum())) for sizes in schedules]
+        excess = self.excess(np.stack([constant, *scaled]).astype(np.float64))
         return list(excess[1:] / excess[0])
 
 
@@ -233,6 +263,23 @@ def _single_updates(case: PlanCase, cases: PlanCases, batches: FloatArray) -> li
         rows = rule.coefficients(rates), batches, running_readout(None, rates.size)
         moments.general_moments(*state, problem.noise_variance, *rows, out)
     return list(out[:, 0].sum(axis=1))
+
+
+def pilot_noise_scales(
+    problem: Problem, rates: FloatArray, batch: float, rule: UpdateRule
+) -> FloatArray:
+    """(T,) noise scales before every update of a run with a constant batch, in a generic basis.
+
+    At the iterates of that run, of which the mean field knows the squares; within a row of merged
+    updates, that of its first.
+    """
+    rows = Rows.of(rates.size, SCORE_ROWS)
+    # Zeros stay where a run of SGD is unstable.
+    saved = np.zeros((rows.counts.size + 1, 2, problem.eigenvalues.size + 1))
+    shares = np.full(rows.counts.size, 1.0 / batch)
+    kernels.merged_excess(*_arguments(problem, rows.table(rates, rule), rule), shares, saved)
+    squares = saved[:-1, 0, :-1] + saved[:-1, 1, :-1] ** 2
+    return np.repeat(noise_scale_at(problem, squares), np.diff(rows.ends))
 
 
 def _problems(grid: Grid) -> Iterator[tuple[tuple[float, float, float], Problem]]:

@@ -11,30 +11,28 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError
-from batchlaw.batches.factors import stages_by_factors
 from batchlaw.batches.limits import Limits
-from batchlaw.batches.rules import RULES
-from batchlaw.batches.sharing import greedy
-from batchlaw.batches.stages import best_stages, sizes_of_stages
+from batchlaw.batches.rules import KeepsRates, Schedule, rules_of
+from batchlaw.batches.stages import best_stages
 from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, CaseSlopes, Grid, PlanCases, Rows
 from batchlaw.design.plan_search import (
     Cells,
     Judge,
     judged,
     mean,
-    mean_without_losses,
     minimise,
     start_cells,
     worst,
 )
+from batchlaw.design.rule_scores import ratios_of
+from batchlaw.design.within_limits import within_limits
 from batchlaw.influences.weights import influence_proxy
 from batchlaw.model.spectrum import USUAL_STEP
 from batchlaw.schedule.update_rule import UpdateRule
 
-# The standards that a recommended plan meets, in words.
+# Whether a plan is recommended, in words.
 EVERYWHERE = "better than constant in every case"
-NOWHERE_WORSE = "better than constant in the median case and nowhere worse"
-NOTHING = "no schedule found gains enough in the median case without losing in another"
+NOTHING = "no schedule found is better than constant in every case"
 # Cells of constant batch in the search; rounds of descent: of a case's own optimum, from every
 # start, and from the best of them.
 CELLS, OWN_ROUNDS, START_ROUNDS, FINAL_ROUNDS = 32, 30, 10, 50
@@ -45,8 +43,8 @@ RATIO_ERROR = 0.005
 WORTH = 0.03
 # Shares of a plan's departure from a constant batch that are tried, the largest first.
 DEPARTURES = (1.0, 0.8, 0.6)
-# Starts of the search, besides SGD's influence and Li, Bu and Xu's rule.
-STARTING_RULES = ("constant", "early-large", "like the rate", "linear ramp")
+# Starts of the search, besides SGD's influence.
+STARTING_RULES = ("constant", "early-large", "like the rate", "linear ramp", "Li-Bu-Xu")
 PROXY_EXPONENT = 1.5
 
 
@@ -95,10 +93,10 @@ def robust_plan(
 ) -> RobustPlan:
     """Batches for a rule and a shape of the rates over the range of ``design.plan_range``.
 
-    Three schedules are sought: the one of least worst regret, recommended where it beats a
-    constant batch in every case by more than the model's error; the one of best mean that is
-    nowhere worse than constant, recommended where it gains at least ``WORTH`` in the median case;
-    and, with ``bold``, the one of least mean regret.
+    The schedule of least worst regret is recommended where it beats a constant batch in every
+    case, by more than the error of a ratio, and gains at least ``WORTH`` in the median case. With
+    ``bold`` the schedule of least mean regret is taken. That no case may lose is not enough: a
+    schedule chosen so lost when it was trained (docs/adam.md).
 
     Parameters
     ----------
@@ -123,22 +121,33 @@ def robust_plan(
 
 
 def score(
-    rates: ArrayLike, schedules: Mapping[str, ArrayLike], rule: UpdateRule, grid: Grid = RANGE
+    rates: ArrayLike,
+    schedules: Mapping[str, ArrayLike | Schedule],
+    rule: UpdateRule,
+    grid: Grid = RANGE,
 ) -> dict[str, FloatArray]:
     """(K,) ratios of every schedule's excess to a constant batch's, over the same range.
 
-    The constant batch is the schedule named "constant", or one with the first one's sum.
+    The constant batch is the schedule named "constant", or one with the first one's sum, to which
+    the others are scaled. A
+    ``Schedule`` has rates of its own, in the units of ``rates``, and its own number of updates.
     """
     gamma = checks.vector("rates", rates)
-    sizes = {
-        name: checks.batches(batches, gamma.size, whole=False)[0]
-        for name, batches in schedules.items()
+    runs = {
+        name: given if isinstance(given, Schedule) else _with_rates(gamma, given)
+        for name, given in schedules.items()
     }
-    first = next(iter(sizes.values()))
-    constant = sizes.get("constant", np.full(gamma.size, first.mean()))
+    first = next(iter(runs.values())).batches
+    even = np.full(gamma.size, first.sum() / gamma.size)
+    constant = runs["constant"].batches if "constant" in runs else even
     cases = PlanCases.of(gamma, float(constant.mean()), rule, SCORE_ROWS, grid)
-    ratios = cases.ratios(list(sizes.values()), constant)
-    return dict(zip(sizes, ratios, strict=True))
+    least = cases.excess(np.asarray(constant, dtype=np.float64))[0]
+    peak, samples = float(gamma.max()), float(constant.sum())
+    return {name: ratios_of(cases, peak, run, samples, least) for name, run in runs.items()}
+
+
+def _with_rates(gamma: FloatArray, batches: ArrayLike) -> Schedule:
+    return Schedule(gamma, checks.batches(batches, gamma.size, whole=False)[0])
 
 
 class PlanSearch:
@@ -175,13 +184,11 @@ class PlanSearch:
 
     def _shapes(self) -> list[FloatArray]:
         """The starts, by row."""
-        shapes = {name: RULES[name](self.gamma) for name in STARTING_RULES}
+        rules = rules_of(KeepsRates)
+        shapes = [rules[name].shape(self.gamma) for name in STARTING_RULES]
         trace = USUAL_STEP / float(self.gamma.max())
-        shapes["SGD's influence"] = np.sqrt(influence_proxy(self.gamma, PROXY_EXPONENT, trace))
-        # Li, Bu and Xu: the rate over the root of the rate to come, its own included.
-        to_come = np.cumsum(self.gamma[::-1])[::-1]
-        shapes["Li-Bu-Xu"] = self.gamma / np.sqrt(np.maximum(to_come, np.finfo(float).tiny))
-        return [self.rows.mean(shape) for shape in shapes.values()]
+        shapes.append(np.sqrt(influence_proxy(self.gamma, PROXY_EXPONENT, trace)))
+        return [self.rows.mean(shape) for shape in shapes]
 
     def _own_optima(self) -> FloatArray:
         """log excess of the best schedule found for every case alone, or of a constant one."""
@@ -214,20 +221,7 @@ class PlanSearch:
         return np.repeat(stage_cells.rows(sizes), np.diff(self.rows.ends))
 
     def whole(self, shape: FloatArray) -> IntArray:
-        """Whole batches within the limits for real ones, which are their own square-root rule."""
-        kappa, limits = (shape / shape.max()) ** 2, self.limits
-        if limits.stages is None:
-            low, high, unit, budget = limits.units(shape.size, self.budget)
-            return unit * greedy(kappa, budget // unit, low, high)
-        ends = np.append(np.flatnonzero(np.diff(shape)) + 1, shape.size)
-        batches = sizes_of_stages(kappa, ends, self.budget, limits)
-        if limits.batch_factor is None:
-            return batches
-        sizes = batches[ends - 1].astype(np.float64)
-        stepped = stages_by_factors(kappa, ends, sizes, self.budget, limits)
-        if stepped is None:
-            raise InputError("batch_factor", "must let some schedule fit", f"{limits.batch_factor}")
-        return stepped.astype(np.int64)
+        return within_limits(shape, self.budget, self.limits)
 
 
 def _verdict(search: PlanSearch, bold: bool) -> RobustPlan:
@@ -262,15 +256,10 @@ class _Found:
 
 
 def _recommended(search: PlanSearch, cases: PlanCases, constant: IntArray) -> _Found | None:
-    standards: list[tuple[str, Judge, FloatArray, float]] = [
-        (EVERYWHERE, worst, search.best_logs, RATIO_ERROR),
-        (NOWHERE_WORSE, mean_without_losses, search.constant_logs, 0.0),
-    ]
-    for standard, judge, reference, margin in standards:
-        real = search.schedule(judge, reference)
-        # Where whole numbers make a case lose, a part of the departure may still be safe.
-        options = [search.whole(real**share) for share in DEPARTURES]
-        for batches, ratios in zip(options, cases.ratios(options, constant), strict=True):
-            if ratios.max() <= 1.0 - margin and np.median(ratios) <= 1.0 - WORTH:
-                return _Found(batches, ratios, standard)
+    real = search.schedule(worst, search.best_logs)
+    # Where whole numbers make a case lose, a part of the departure may still be safe.
+    options = [search.whole(real**share) for share in DEPARTURES]
+    for batches, ratios in zip(options, cases.ratios(options, constant), strict=True):
+        if ratios.max() <= 1.0 - RATIO_ERROR and np.median(ratios) <= 1.0 - WORTH:
+            return _Found(batches, ratios, EVERYWHERE)
     return None

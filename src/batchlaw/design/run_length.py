@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw._base.errors import Unstable
+from batchlaw._base.errors import InputError, Unstable
 from batchlaw.batches.allocation import allocate
 from batchlaw.influences.weights import influence
 from batchlaw.model.problem import Problem
@@ -52,6 +52,24 @@ class CostModel:
         checks.real("sample_seconds", self.sample_seconds, at_least=0.0)
         if self.width is not None:
             checks.count("width", self.width)
+
+    @classmethod
+    def measured(cls, seconds: Mapping[int, float]) -> CostModel:
+        """From the time of an update at two batch sizes; any batch is one wave.
+
+        Parameters
+        ----------
+        seconds
+            Batch size to seconds.
+        """
+        if len(seconds) != 2:
+            raise InputError("step_seconds", "must be at two batch sizes", f"{len(seconds)}")
+        (small, short), (large, long) = sorted(seconds.items())
+        per_sample = (long - short) / (large - small)
+        if not 0.0 <= per_sample * small <= short:
+            needed = "must grow with the batch, and not faster than it"
+            raise InputError("step_seconds", needed, f"{small}:{short:g},{large}:{long:g}")
+        return cls(short - per_sample * small, per_sample)
 
     def seconds(self, batches: FloatArray) -> float:
         """Time of a run with these batches."""

@@ -2,68 +2,46 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError, arg
-from batchlaw.batches.allocation import allocate
-from batchlaw.batches.limits import Limits
-from batchlaw.batches.rules import RULES
-from batchlaw.batches.sharing import greedy
-from batchlaw.batches.stages import sizes_of_stages
 from batchlaw.design.adam_optimum import adam_optimum
 from batchlaw.design.plan_cases import RANGE, Grid
-from batchlaw.design.robust_plan import RobustPlan, robust_plan, score
+from batchlaw.design.robust_plan import robust_plan
+from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
-from batchlaw.model.spectrum import PowerLaw, Spectrum
+from batchlaw.model.spectrum import PowerLaw
+from batchlaw.plans.advice import Advice, PlanTask, constant_words, equal_samples
+from batchlaw.plans.evidence import evidence
+from batchlaw.plans.rule_scores import rule_schedules, rule_scores
 from batchlaw.plans.verdict import Verdict, range_of
+from batchlaw.plans.worth import NOTHING, worth_known, worth_over_range
 from batchlaw.risk.adam import adam_risk
+from batchlaw.risk.procedures import OnePass
 from batchlaw.schedule.adam import GENERIC, SKETCH, Adam
+from batchlaw.schedule.optimizers import optimizer_of
 
-EVIDENCE = (
-    "solvable problems only: a mean field of {label} on linear regression with power-law spectra "
-    "(docs/adam_mean_field.md); no trained model has tested this plan"
-)
-# In words, and relative to a constant batch: the middle, then the ends.
-WORTH = (
-    "the excess (the loss above the lowest that the model can reach) changes by {1} in the median "
-    "problem, between {0} and {2} over all {count}; what that is in your loss is not known"
-)
+MEAN_FIELD = "a mean field of {label} (docs/adam_mean_field.md)"
 
 
-@dataclass(frozen=True, eq=False)
-class AdamPlan:
-    """Batches, their prediction by name, what it assumes, and the verdict."""
-
-    batches: FloatArray
-    prediction: dict[str, float]
-    assumptions: tuple[str, ...]
-    verdict: Verdict
-
-
-def adam_plan(
-    spectrum: Spectrum | None,
-    gamma: FloatArray,
-    samples: int,
-    rule: Adam,
-    limits: Limits,
-    bold: bool,
-) -> AdamPlan:
+def adam_plan(task: PlanTask) -> Advice:
     """The plan for a known problem, for a power law's exponents, or for the whole range."""
-    if isinstance(spectrum, Problem):
-        return _known(spectrum, gamma, samples, rule, limits, bold)
-    if spectrum is not None and not isinstance(spectrum, PowerLaw):
+    if task.run.reuses:
+        raise InputError("procedure", f"must be {OnePass.name} for Adam", task.run.name)
+    if task.noise is not None:
+        raise InputError("noise", "has no use with Adam, whose plan follows the whole excess")
+    if isinstance(task.spectrum, Problem):
+        return _known(task, task.spectrum)
+    if task.spectrum is not None and not isinstance(task.spectrum, PowerLaw):
         raise InputError(
             "spectrum",
             "must be a problem or a power law for Adam",
-            type(spectrum).__name__,
+            type(task.spectrum).__name__,
             f"or give {arg('influence')}, from adam_influence",
         )
-    grid = RANGE if spectrum is None else _grid(spectrum)
-    found = robust_plan(gamma, samples, rule, limits, bold=bold, grid=grid)
-    return _over_range(found, gamma, rule, grid)
+    return _over_range(task, RANGE if task.spectrum is None else _grid(task.spectrum))
 
 
 def _grid(law: PowerLaw) -> Grid:
@@ -72,29 +50,25 @@ def _grid(law: PowerLaw) -> Grid:
     return replace(RANGE, exponents=tuple(dict.fromkeys(law.range)))
 
 
-def _over_range(found: RobustPlan, gamma: FloatArray, rule: Adam, grid: Grid) -> AdamPlan:
+def _over_range(task: PlanTask, grid: Grid) -> Advice:
+    rule = _rule(task)
+    found = robust_plan(task.gamma, task.samples, rule, task.limits, bold=task.bold, grid=grid)
     low, middle, high = range_of(found.ratios)
-    constant = _constant_words(found.constant)
+    words = f"{found.standard} of the range, {constant_words(found.constant, task.samples)}"
     departs = not np.array_equal(found.batches, found.constant)
-    if found.recommended and departs:
-        advice = f"use this schedule for {rule.label}: {found.standard} of the range, {constant}"
-    elif departs:
-        advice = (
-            f"keep the batch constant ({constant}): {found.standard}; the bold schedule follows"
-        )
+    if found.recommended:
+        advice = f"use this schedule for {rule.label}: {words}"
     else:
-        advice = f"keep the batch constant ({constant}): {found.standard}"
-    cases = f"{len(found.cases)} problems: exponents {_listed(grid.exponents)} of the spectrum"
-    cases += f" and {_listed(grid.target_exponents)} of the target, sigma^2 over the signal "
-    cases += f"{_listed(grid.noise_to_signal)}, peak rates {_listed(grid.rate_scales)} of the best"
-    schedules = {"constant": found.constant} | _rules(gamma, int(found.constant.sum()))
-    scores = score(gamma, schedules, rule, grid)
-    worth = WORTH.format(*(_percent(x) for x in (low, middle, high)), count=len(found.cases))
+        advice = f"keep the batch constant: {words}"
+        advice += "; the bold schedule follows" if departs else ""
+    count = len(found.cases)
+    source = f"{count} solvable problems, by {MEAN_FIELD.format(label=rule.label)}"
     verdict = Verdict(
+        optimizer_of(rule),
         advice,
-        worth if departs else "nothing changes against a constant batch",
-        EVIDENCE.format(label=rule.label),
-        {name: range_of(ratios) for name, ratios in scores.items() if name != "constant"},
+        worth_over_range(found.ratios, task.loss) if departs else NOTHING,
+        evidence(rule, task.gamma, source),
+        *rule_scores(task.gamma, found.constant, rule, grid),
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -104,89 +78,78 @@ def _over_range(found: RobustPlan, gamma: FloatArray, rule: Adam, grid: Grid) ->
         "median_regret_of_constant": float(np.median(found.constant_regret)),
         "constant_batch": float(found.constant.mean()),
     }
-    assumptions = rule.assumption(), f"the problem is like one of {cases}"
-    return AdamPlan(found.batches.astype(np.float64), prediction, assumptions, verdict)
+    assumptions = rule.assumption(), f"the problem is like one of {_cases(grid, count)}"
+    return Advice(found.batches, found.constant, prediction, assumptions, verdict)
 
 
-def _known(
-    problem: Problem, gamma: FloatArray, samples: int, rule: Adam, limits: Limits, bold: bool
-) -> AdamPlan:
+def _cases(grid: Grid, count: int) -> str:
+    return (
+        f"{count} problems: exponents {_listed(grid.exponents)} of the spectrum and "
+        f"{_listed(grid.target_exponents)} of the target, sigma^2 over the signal "
+        f"{_listed(grid.noise_to_signal)}, peak rates {_listed(grid.rate_scales)} of the best"
+    )
+
+
+def _known(task: PlanTask, problem: Problem) -> Advice:
     """The optimum on the problem's eigenvalues, judged in the rule's own basis.
 
     Searching in a sketch's own coordinates would take a hundred times as long.
     """
-    if limits.batch_factor is not None:
+    rule, gamma = _rule(task), task.gamma
+    if task.limits.batch_factor is not None:
         raise InputError("batch_factor", "needs a plan over the range for Adam, without a problem")
     if rule.basis == SKETCH:
         _ = problem.axes  # refuses a problem that was not drawn
-    constant = _even(gamma.size, samples, limits)
+    constant = within_limits(np.ones_like(gamma), task.samples, task.limits)
     generic = replace(rule, basis=GENERIC) if rule.basis == SKETCH else rule
-    found = adam_optimum(problem, gamma, samples, generic, limits).whole
-    schedules = {"planned": found, "constant": constant} | _rules(gamma, int(constant.sum()))
+    found = adam_optimum(problem, gamma, task.samples, generic, task.limits).whole
+    even = equal_samples(constant, found.astype(np.float64))
+    others = rule_schedules(problem, gamma, int(found.sum()), rule)
+    changed = {name: own for name, own in others.items() if own.rates is not gamma}
+    kept = {name: own.batches for name, own in others.items() if own.rates is gamma}
+    schedules = {"planned": found, "constant": even} | kept
     risk = adam_risk(problem, gamma, schedules, rule)
     uncertainty = float(np.max(np.asarray(risk.uncertainty)[:2]))
     ratios = {name: risk.ratio("excess", name, "constant")[0] for name in schedules}
+    for name, own in changed.items():
+        excess = adam_risk(problem, own.rates, own.batches, rule).excess
+        ratios[name] = float(excess) / float(np.asarray(risk.excess)[1])
     total = risk.ratio("total", "planned", "constant")[0]
     recommended = ratios["planned"] <= 1.0 - uncertainty
-    words = _constant_words(constant)
+    words = constant_words(constant, task.samples)
     error = f"the mean field's stated error of {100 * uncertainty:.1f} %"
     if recommended:
         advice = f"use this schedule for {rule.label}: it gains more than {error}, {words}"
     else:
         advice = (
-            f"keep the batch constant ({words}): the best schedule found gains less than {error}"
+            f"keep the batch constant: the best schedule found gains less than {error}, {words}"
         )
-        if bold:
-            advice += "; the bold schedule follows"
-    used = found if recommended or bold else constant
-    departs = recommended or bold
+        advice += "; the bold schedule follows" if task.bold else ""
+    departs = recommended or task.bold
     prediction = {
         "total_against_constant": total if departs else 1.0,
         "excess_against_constant": ratios["planned"] if departs else 1.0,
         "constant_batch": float(constant.mean()),
     }
-    gain = (
-        f"the whole risk changes by {_percent(total)}, the excess by {_percent(ratios['planned'])}"
-    )
+    gain = worth_known(total, ratios["planned"], task.loss)
     verdict = Verdict(
+        optimizer_of(rule),
         advice,
         f"{gain}; each level has a stated error of {100 * uncertainty:.1f} %"
         if departs
-        else "nothing changes against a constant batch",
-        f"the given problem, by a mean field of {rule.label} (docs/adam_mean_field.md)",
+        else NOTHING,
+        evidence(rule, gamma, f"the given problem, by {MEAN_FIELD.format(label=rule.label)}"),
         {n: (r, r, r) for n, r in ratios.items() if n not in ("planned", "constant")},
+        {name: own.rates.size for name, own in changed.items()},
     )
     assumptions = rule.assumption(), "the spectrum is the given problem's"
-    return AdamPlan(used.astype(np.float64), prediction, assumptions, verdict)
+    return Advice(found if departs else constant, constant, prediction, assumptions, verdict)
 
 
-def _even(steps: int, samples: int, limits: Limits) -> IntArray:
-    """The most even batches that the limits allow."""
-    ones = np.ones(steps)
-    if limits.stages is not None:
-        return sizes_of_stages(ones, np.array([steps]), samples, limits)
-    low, high, unit, budget = limits.units(steps, samples)
-    return np.asarray(unit * greedy(ones, budget // unit, low, high), dtype=np.int64)
-
-
-def _rules(gamma: FloatArray, samples: int) -> dict[str, IntArray]:
-    """Rules that people use, at the same rates, steps and samples, free of the limits."""
-    shapes = {name: rule(gamma) for name, rule in RULES.items() if name != "constant"}
-    return {
-        name: np.asarray(allocate(shape**2, samples), dtype=np.int64)
-        for name, shape in shapes.items()
-    }
-
-
-def _constant_words(constant: IntArray) -> str:
-    low, high = int(constant.min()), int(constant.max())
-    size = f"{low}" if low == high else f"{low} to {high}"
-    return f"against a constant batch of {size}"
+def _rule(task: PlanTask) -> Adam:
+    assert isinstance(task.rule, Adam)
+    return task.rule
 
 
 def _listed(values: tuple[float, ...]) -> str:
     return ", ".join(f"{value:g}" for value in values)
-
-
-def _percent(ratio: float) -> str:
-    return f"{100 * (ratio - 1.0):+.3g} %"

@@ -11,7 +11,7 @@ import numpy as np
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 
-_TEXTS = ("recommendation", "worth", "evidence")
+_TEXTS = ("optimizer", "recommendation", "worth", "evidence")
 _RANGE = 3
 
 
@@ -21,6 +21,8 @@ class Verdict:
 
     Attributes
     ----------
+    optimizer
+        What the plan is for.
     recommendation
         The schedule, or to keep the batch constant, and why.
     worth
@@ -28,32 +30,51 @@ class Verdict:
     evidence
         What the recommendation rests on.
     rules
-        Smallest, median and largest excess over a constant batch's of rules that people use.
+        Smallest, median and largest excess over a constant batch's of rules that people use, at
+        equal samples.
+    steps
+        Updates of those rules that change the rates; the others have the plan's rates and updates.
     """
 
+    optimizer: str
     recommendation: str
     worth: str
     evidence: str
     rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    steps: Mapping[str, int] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a plan's JSON."""
-        return asdict(self) | {"rules": {name: list(row) for name, row in self.rules.items()}}
+        rules = {name: list(row) for name, row in self.rules.items()}
+        return asdict(self) | {"rules": rules, "steps": dict(self.steps)}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
         """From a plan's JSON; an entry that is unknown, missing or wrong is refused."""
         texts = [values.get(name) for name in _TEXTS]
-        rules = values.get("rules")
-        known = set(values) == {*_TEXTS, "rules"} and all(isinstance(t, str) for t in texts)
-        if not known or not isinstance(rules, dict) or not all(map(_is_range, rules.values())):
+        rules: Any = values.get("rules")
+        steps: Any = values.get("steps")
+        known = set(values) == {*_TEXTS, "rules", "steps"}
+        known = known and all(isinstance(text, str) for text in texts)
+        if not (known and _are_ranges(rules) and _are_steps(steps, rules)):
             raise InputError(
                 "verdict",
-                f"must have {', '.join(_TEXTS)} and rules, each rule with three numbers",
+                f"must have {', '.join(_TEXTS)}, rules, each rule with three numbers, and steps, "
+                "whole numbers for some of the rules",
                 subject="plan field verdict",
             )
         ranges = {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
-        return cls(values["recommendation"], values["worth"], values["evidence"], ranges)
+        known_texts = {name: values[name] for name in _TEXTS}
+        return cls(**known_texts, rules=ranges, steps=dict(steps))
+
+
+def _are_ranges(rules: Any) -> bool:
+    return isinstance(rules, dict) and all(map(_is_range, rules.values()))
+
+
+def _are_steps(steps: Any, rules: Mapping[str, Any]) -> bool:
+    whole = isinstance(steps, dict) and all(type(n) is int and n > 0 for n in steps.values())
+    return whole and set(steps) <= set(rules)
 
 
 def _is_range(value: Any) -> bool:

@@ -14,6 +14,8 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory, read_schedule
 from batchlaw.design.by_words import problem_by_words, problem_seed, rates_by_words
 from batchlaw.design.glossary import EXCESS
+from batchlaw.design.rule_scores import DIVERGED
+from batchlaw.design.run_length import CostModel
 from batchlaw.design.vocabulary import problem_words
 from batchlaw.faces.cli.inputs import (
     Flag,
@@ -26,14 +28,15 @@ from batchlaw.faces.cli.inputs import (
 from batchlaw.faces.cli.table import sparkline, text_table
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import EXPONENTS, PowerLaw, Spectrum
+from batchlaw.plans.influence_verdict import UNPREDICTED
 from batchlaw.plans.plan import NOISE, Plan, samples_of_budget
-from batchlaw.plans.planner import STAGES, UNPREDICTED, plannable
+from batchlaw.plans.planner import STAGES, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
 from batchlaw.schedule.optimizers import optimizer_word, rule_by_words, rule_words
 from batchlaw.schedule.update_rule import OPTIMIZERS, UpdateRule
 
-# Changes against a constant batch of the same sum, in per cent: the whole risk first.
+# Changes against the constant batch, in per cent: the whole risk first.
 CHANGES = {
     "total_against_constant": "whole risk",
     "excess_against_constant": f"excess, the {EXCESS}",
@@ -47,10 +50,11 @@ OTHERS = {
     "no_such_schedule_is_below": "no schedule under these limits can be below",
     "worst_ratio_over_exponents": "at worst over the exponents, over the rule that knows it",
     "effective_batch": "effective batch",
-    "constant_batch": "constant batch of the same sum",
+    "constant_batch": "the constant batch",
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
 }
-UNKNOWN = "what it is worth in the loss is not known: the share of batch noise in the loss decides."
+# Predictions that make shares of noise superfluous.
+NOTE_OF_EXCESS = {"excess_against_constant", "median_excess_against_constant"}
 # Shares of noise in the excess, for plans that do not know it.
 SHARES = (0.01, 0.1, 0.5)
 
@@ -96,13 +100,17 @@ def plan(
     dataset_size: Whole | None = None,
     replacement: Flag = False,
     bold: Flag = False,
+    loss: float | None = None,
+    lowest_loss: float | None = None,
+    step_seconds: str | None = None,
+    width: Whole | None = None,
     format_: Annotated[str | None, Parameter(name="--format", help=FORMAT_HELP)] = None,
     output_dir: Path | None = None,
 ) -> int:
-    """Plan the batch sizes of a run: which updates deserve the samples, and what that gains.
+    """Plan the batch sizes of a run, or say that a constant batch is as good.
 
-    With a problem the gain is stated in the whole risk and in the excess first. Without one the
-    share of batch noise in the loss is not known, and the gain is given for several shares.
+    First the recommendation, what it is worth and how good the evidence is for this optimizer and
+    these rates; then the stages, rules that people use, and the rest.
 
     Parameters
     ----------
@@ -139,8 +147,16 @@ def plan(
     replacement
         Draw multi-pass batches with replacement.
     bold
-        With adam and adamw: print the best schedule found, even where a constant batch is
-        recommended.
+        Print the best schedule found, even where a constant batch is recommended.
+    loss
+        Final loss with a constant batch; with lowest-loss, the worth is stated in the loss.
+    lowest_loss
+        The lowest loss that the model can reach, for example the limit of a fitted scaling law.
+    step_seconds
+        Seconds of an update, for the time of the run: one number, for batches of up to width
+        samples at a time; or at two batch sizes, as 64:0.41,256:0.93.
+    width
+        Samples that are processed in one step; larger batches take several. Any number by default.
     output_dir
         Directory for plan.json, plan.csv and plan.png.
     """
@@ -186,6 +202,9 @@ def plan(
         dataset_size=dataset_size,
         replacement=replacement,
         bold=bold,
+        loss=loss,
+        lowest_loss=lowest_loss,
+        cost=_cost(step_seconds, width),
         inputs=inputs,
         seed=problem_seed(problem.words()) if "problem" in problem.words() else None,
     )
@@ -250,6 +269,25 @@ def _spectrum(problem: PlanProblem, exponent: str | None, scale: float | None) -
     return PowerLaw((first, last), scale)
 
 
+def _cost(step_seconds: str | None, width: int | None) -> CostModel | None:
+    """One number, or BATCH:SECONDS at two batch sizes."""
+    if step_seconds is None:
+        if width is not None:
+            raise InputError("width", f"has no use without {arg('step_seconds')}")
+        return None
+    if ":" not in step_seconds:
+        return CostModel(checks.real("step_seconds", step_seconds, above=0.0), width=width)
+    points = [part.partition(":") for part in step_seconds.split(",")]
+    if len(points) != 2 or width is not None:
+        needed = "must be one number, or BATCH:SECONDS,BATCH:SECONDS without a width"
+        raise InputError("step_seconds", needed, repr(step_seconds))
+    numbers = [
+        (checks.real("step_seconds", size), checks.real("step_seconds", seconds, above=0.0))
+        for size, _, seconds in points
+    ]
+    return CostModel.measured({checks.count("step_seconds", b): seconds for b, seconds in numbers})
+
+
 def _unit(multiple_of: int | None, data_parallel: int | None, micro_batch: int | None) -> int:
     """The number that every batch is a multiple of; one that the trainer can't use is refused."""
     needed = math.prod(
@@ -290,7 +328,7 @@ def _report(planned: Plan) -> str:
         f"batch  {sparkline(planned.batches.astype(float), wide)}",
         "",
     ]
-    lines += _worth(planned)
+    lines += _rules(planned) + _details(planned)
     shown = {k: v for k, v in planned.prediction.items() if k != "boundary_loss" or v > 0.0}
     lines += [f"{text}: {shown[name]:.6g}" for name, text in OTHERS.items() if name in shown]
     assumed = [text for text in planned.assumptions if not text.startswith(UNPREDICTED)]
@@ -298,39 +336,62 @@ def _report(planned: Plan) -> str:
 
 
 def _verdict(planned: Plan) -> list[str]:
-    """What to do, what it is worth, how sure that is; then rules that people use."""
+    """What to do, what it is worth, how sure that is, and how long the run takes."""
     verdict = planned.verdict
     if verdict is None:
         return []
-    lines = [
+    return [
         f"recommended: {verdict.recommendation}",
         f"worth: {verdict.worth}",
         f"evidence: {verdict.evidence}",
+        *_time(planned),
         "",
     ]
-    rows = [
-        (name, *(_percent(ratio - 1.0) for ratio in ratios))
+
+
+def _time(planned: Plan) -> list[str]:
+    given = planned.prediction
+    if "seconds" not in given:
+        return []
+    ours, theirs = (_hours(given[name]) for name in ("seconds", "seconds_of_constant"))
+    return [f"time: {ours} ({theirs} with the constant batch)"]
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600.0:.3g} h" if seconds >= 3600.0 else f"{seconds:.3g} s"
+
+
+def _rules(planned: Plan) -> list[str]:
+    """Rules that people use, scored in the same way."""
+    verdict = planned.verdict
+    if verdict is None or not verdict.rules:
+        return []
+    rows = {
+        name: ["diverges" if ratio >= DIVERGED else _percent(ratio - 1.0) for ratio in ratios]
         for name, ratios in verdict.rules.items()
-    ]
-    if rows:
-        head = ("other rules, the excess", "at best", "median", "at worst")
-        lines += [text_table(head, rows), ""]
+    }
+    spread = ("at best", "median", "at worst")
+    kept = [(name, *row) for name, row in rows.items() if name not in verdict.steps]
+    changed = [(name, f"{steps}", *rows[name]) for name, steps in verdict.steps.items()]
+    lines = [text_table(("other rules, the excess", *spread), kept), ""]
+    if changed:
+        lines += [text_table(("with rates of their own", "steps", *spread), changed), ""]
     return lines
 
 
-def _worth(planned: Plan) -> list[str]:
-    """What the plan changes: the whole first, or how that depends on what is not known."""
+def _details(planned: Plan) -> list[str]:
+    """What the plan changes: the whole first, and how that depends on what is not known."""
     given = planned.prediction
     lines = [f"  {text}: {_percent(given[k] - 1.0)}" for k, text in CHANGES.items() if k in given]
     if lines:
-        lines.insert(0, "against a constant batch of the same sum:")
+        lines.insert(0, "against a constant batch:")
     known = [f"{text}." for text in planned.assumptions if text.startswith(UNPREDICTED)]
-    if "excess_against_constant" in given or NOISE not in given:
+    if NOTE_OF_EXCESS & given.keys() or NOISE not in given:
         return [*known, *lines]
     shares = ", ".join(f"{100 * share:g} %" for share in SHARES)
     changes = ", ".join(_percent(planned.excess_change(share)) for share in SHARES)
     return [
-        *(known or [UNKNOWN]),
+        *known,
         f"if batch noise is {shares} of the excess (the loss above the lowest that the model can "
         f"reach),\nthe excess changes by {changes}",
         *lines,
