@@ -114,8 +114,11 @@ def test_the_run_and_a_drawing_with_adam_are_those_of_the_trajectory(client):
 def test_the_verdict_is_the_plans(client, plan):
     found = _reply(client, "view", **ADAMW)
     shown = found["verdict"]
-    for part in ("recommendation", "worth", "evidence"):
+    for part in ("optimizer", "recommendation", "worth", "evidence"):
         assert shown[part] == getattr(plan.verdict, part)
+    assert {rule["name"]: rule["steps"] for rule in shown["rules"] if rule["steps"]} == dict(
+        plan.verdict.steps
+    )
     rules = {
         rule["name"]: [rule[n] for n in ("best", "median", "worst")] for rule in shown["rules"]
     }
@@ -126,7 +129,9 @@ def test_the_verdict_is_the_plans(client, plan):
 def test_any_plan_with_a_verdict_shows_it():
     """Whatever the optimizer: also one over a range, with three numbers for each rule."""
     ranges = {"late-large": (0.9, 1.1, 1.4)}
-    given = Plan(RATES, ((32, 8),), 256, verdict=Verdict("keep it", "nothing", "a proof", ranges))
+    given = Plan(
+        RATES, ((32, 8),), 256, verdict=Verdict("sgd", "keep it", "nothing", "a proof", ranges)
+    )
     shown = verdict(given)
     assert (shown.recommendation, shown.worth, shown.evidence) == ("keep it", "nothing", "a proof")
     (rule,) = shown.rules

@@ -118,12 +118,13 @@ class Rule(Reply):
     best: float
     median: float
     worst: float
-    steps: int | None = Field(default=None, description="if it changes the number of updates")
+    steps: int | None = Field(description="its updates, if it changes the rates; else null")
 
 
 class Verdict(Reply):
     """What the plan recommends, in sentences, and the rules that it was compared with."""
 
+    optimizer: str
     recommendation: str
     worth: str
     evidence: str

@@ -12,13 +12,18 @@ def verdict(plan: Plan | None) -> Verdict | None:
     """The plan's verdict, with a row per rule that it was compared with."""
     if plan is None or plan.verdict is None:
         return None
-    values = plan.verdict.to_dict()
-    steps = values.pop("steps", {})
+    found = plan.verdict
     rules = [
-        Rule(name=name, best=best, median=median, worst=worst, steps=steps.get(name))
-        for name, (best, median, worst) in values.pop("rules").items()
+        Rule(name=name, best=best, median=median, worst=worst, steps=found.steps.get(name))
+        for name, (best, median, worst) in found.rules.items()
     ]
-    return Verdict(**values, rules=rules)
+    return Verdict(
+        optimizer=found.optimizer,
+        recommendation=found.recommendation,
+        worth=found.worth,
+        evidence=found.evidence,
+        rules=rules,
+    )
 
 
 def no_verdict(solution: Solution) -> str:
