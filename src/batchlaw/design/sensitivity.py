@@ -40,6 +40,11 @@ class Sensitivity:
         """d excess / d B_t."""
         return self.deterministic + self.noise
 
+    def in_log(self, batches: ArrayLike) -> Sensitivity:
+        """d excess / d log B_t, at the batches that it was computed for."""
+        sizes = checks.batches(batches, self.noise.size, whole=False)[0]
+        return Sensitivity(self.excess, sizes * self.deterministic, sizes * self.noise)
+
 
 def sensitivity(
     problem: Problem, rates: ArrayLike, batches: ArrayLike, *, rule: UpdateRule | None = None
