@@ -143,7 +143,7 @@ def score(
     even = np.full(gamma.size, first.sum() / gamma.size)
     constant = runs["constant"].batches if "constant" in runs else even
     cases = PlanCases.of(gamma, float(constant.mean()), rule, SCORE_ROWS, grid)
-    least = cases.excess(constant)[0]
+    least = cases.excess(np.asarray(constant, dtype=np.float64))[0]
     peak, samples = float(gamma.max()), float(constant.sum())
     return {name: ratios_of(cases, peak, run, samples, least) for name, run in runs.items()}
 

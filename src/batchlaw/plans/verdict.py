@@ -52,7 +52,8 @@ class Verdict:
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
         """From a plan's JSON; an entry that is unknown, missing or wrong is refused."""
         texts = [values.get(name) for name in _TEXTS]
-        rules, steps = values.get("rules"), values.get("steps")
+        rules: Any = values.get("rules")
+        steps: Any = values.get("steps")
         known = set(values) == {*_TEXTS, "rules", "steps"}
         known = known and all(isinstance(text, str) for text in texts)
         if not (known and _are_ranges(rules) and _are_steps(steps, rules)):
