@@ -23,7 +23,7 @@ import numpy as np
 
 import batchlaw as bl
 from batchlaw.design.robust_plan import score
-from batchlaw.evidence.study.schedules import CONSTANT, EARLY, PLAN, RATES, batches_of, update_rule
+from batchlaw.evidence.study.schedules import CONSTANT, EARLY, OPTIMIZERS, PLAN, RATES, batches_of
 from batchlaw.evidence.study.statistics import paired
 from batchlaw.influences.worst_case import power_law_candidates, robust_influence
 from batchlaw.jobs.store import DONE, Store
@@ -79,7 +79,7 @@ def batches(rates, schedules):
 def predictions(rates, schedules):
     """Of every schedule: the median ratio over the range, and SGD's ratio of the noise."""
     gamma, sizes = batches(rates, (CONSTANT, *schedules))
-    ratios = score(gamma, sizes, update_rule(OPTIMIZER))
+    ratios = score(gamma, sizes, OPTIMIZERS[OPTIMIZER])
     kappa = robust_influence(power_law_candidates(gamma, bl.PowerLaw())).influence
     noise = {
         name: float((kappa / b).sum() / (kappa / MEAN_BATCH).sum()) for name, b in sizes.items()

@@ -19,12 +19,21 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw.evidence.study import timing
 from batchlaw.evidence.study.cells import group_cells, pilot_cell, pilot_cells, run_cell
 from batchlaw.evidence.study.data import ALPHABET, Population, digits, population, python_sources
-from batchlaw.evidence.study.groups import OPTIMIZERS, TASKS, full_groups, make_group, quick_groups
+from batchlaw.evidence.study.groups import (
+    TASKS,
+    USUAL_OPTIMIZERS,
+    chosen,
+    full_groups,
+    make_group,
+    quick_groups,
+)
 from batchlaw.evidence.study.plan import StudyPlan, read_plan, write_plan
 from batchlaw.evidence.study.regression import exact_noise, measure, train
 from batchlaw.evidence.study.schedules import (
     CONSTANT,
+    OPTIMIZERS,
     ORACLE,
+    PLAN,
     RATES,
     REFERENCE,
     batches_of,
@@ -101,10 +110,18 @@ def test_the_default_study_covers_every_task_and_optimizer():
         g for g in groups if (g.task, g.optimizer, g.rates) == ("transformer", "adamw", "wsd")
     ]
     assert main_group.seeds >= 8
-    assert {g.optimizer for g in groups if g.task == "transformer"} == set(OPTIMIZERS)
+    assert {g.optimizer for g in groups if g.task == "transformer"} == set(USUAL_OPTIMIZERS)
     assert {g.task for g in groups} == set(TASKS)
     assert len(groups) == len({g.name for g in groups})
     assert all(g.schedules == schedules_for(g.optimizer) for g in groups + quick_groups())
+
+
+def test_the_transformer_has_more_optimizers_and_rates_on_request():
+    (group,) = chosen(full_groups(), None, ["adamw-0.95"], [PLAN], ["drop"])
+    assert (group.task, group.optimizer, group.rates) == ("transformer", "adamw-0.95", "drop")
+    assert group.schedules == (CONSTANT, PLAN)
+    usual = chosen(full_groups(), ["transformer"], ["adamw"], None, None)
+    assert [g.rates for g in usual] == ["wsd", "wsd-linear", "cosine"]
 
 
 @pytest.mark.parametrize("name", [n for n, t in TASKS.items() if t.kind == "regression"])

@@ -5,7 +5,12 @@ import pytest
 
 import batchlaw as bl
 import reference
-from batchlaw._base.kernels.adam_spread import squared_gradient
+from batchlaw._base.kernels.adam_spread import (
+    coupling,
+    inverse_roots,
+    squared_gradient,
+    third_cumulant,
+)
 from batchlaw.risk.adam_diagonal import diagonal_moments
 from batchlaw.risk.adam_matrix import matrix_moments
 from refused import refused
@@ -134,24 +139,31 @@ def test_the_mean_field_agrees_with_simulation(options):
     assert (np.abs(risk.excess - simulated.excess) < 2.0 * errors).all()
 
 
+@pytest.mark.parametrize("doubt", [0.0, 0.7])
 @pytest.mark.parametrize("options", RULES)
-def test_the_diagonal_recursion_with_spread_is_that_of_full_matrices(options, setting):
+def test_the_diagonal_recursion_with_spread_is_that_of_full_matrices(options, doubt, setting):
     rates, batches = setting
     spectrum = bl.Problem.from_spectrum([0.9, 0.5, 0.2, 0.1], [1.0, 0.4, 2.0, 0.3], 0.8)
     drawn = replace(spectrum, _axes=np.eye(4))
-    full = matrix_moments(drawn, rates, batches, bl.adam(**options))
+    full = matrix_moments(drawn, rates, batches, bl.adam(**options), doubt=doubt)
     rule = bl.adam(**options, basis="eigen")
     np.testing.assert_allclose(
-        diagonal_moments(drawn, rates, batches, rule, spread=True), full, rtol=1e-11, atol=1e-14
+        diagonal_moments(drawn, rates, batches, rule, spread=True, doubt=doubt),
+        full,
+        rtol=1e-11,
+        atol=1e-14,
     )
 
 
 @pytest.mark.parametrize("options", RULES)
 def test_one_direction_has_the_same_risk_with_a_common_v(options, setting):
-    rates, batches = setting
+    # As long as v is not more skewed than a lognormal, which a common v is taken for.
+    rates, batches = setting[0], np.full((2, T), [[4.0], [8.0]])
     problem = bl.Problem.from_spectrum([0.7], [1.3], 0.5)
     own, common = (
-        diagonal_moments(problem, rates, batches, bl.adam(**options, basis=basis), spread=True)
+        diagonal_moments(
+            problem, rates, batches, bl.adam(**options, basis=basis), spread=True, doubt=0.3
+        )
         for basis in ("eigen", "generic")
     )
     np.testing.assert_allclose(common, own, rtol=1e-12)
@@ -166,8 +178,68 @@ def test_cumulants_of_the_squared_gradient_are_those_of_gaussian_products():
     G = (z * r).mean(axis=1)
     tilt, common, own = squared_gradient(h, g * g, batch)
     square = G * G - (G * G).mean()
+    n = rng.standard_normal((400_000, batch)) * rng.standard_normal(z.shape)
+    n = np.sqrt(h) * n.mean(axis=1)
+    cube = (n * n - (n * n).mean()) ** 3
+    third = third_cumulant(h, 0.0, batch)
+    assert abs(cube.mean() - third) < 4.0 * cube.std() / np.sqrt(cube.size) < 0.5 * third
+    normal = (0.8 + rng.standard_normal(400_000)) ** 2 * 1e-4
+    cube = (normal - normal.mean()) ** 3
+    third = third_cumulant(1e4 * 1e-4, 0.64e-4, 1e4)
+    assert abs(cube.mean() - third) < 4.0 * cube.std() / np.sqrt(cube.size) + 1e-2 * third
     for product, expected in ((G * square, g * tilt), (square**2, common + own)):
         assert abs(product.mean() - expected) < 4.0 * product.std() / np.sqrt(product.size)
+
+
+def test_inverse_roots_are_those_of_lognormals_and_of_v_with_a_few_heavy_squares():
+    first, second = inverse_roots(0.5, 0.0)
+    assert (first, second) == pytest.approx((1.5**0.375, 1.5))
+    # A mean of squares whose batches grow, v of Adam in a ramp: a few weights dominate.
+    rng, size, sizes = np.random.default_rng(7), 40_000, np.maximum(1, np.arange(80))
+    v, variance, third = np.zeros(size), 0.0, 0.0
+    for batch in sizes:
+        v += rng.chisquare(batch, size) / batch**2 * rng.standard_normal(size) ** 2
+        _, common, own = squared_gradient(1.0, 0.0, batch)
+        variance, third = variance + common + own, third + third_cumulant(1.0, 0.0, batch)
+    v /= v.mean()
+    mean = (1.0 / sizes).sum()
+    first, second = inverse_roots(variance / mean**2, third / mean**3)
+    assert (v**-0.5).mean() == pytest.approx(first, rel=0.01)
+    assert (1.0 / v).mean() == pytest.approx(second, rel=0.03)
+    assert first < 0.97 * (1.0 + variance / mean**2) ** 0.375
+
+
+def test_doubt_raises_the_noise_by_the_coupling_of_v_and_the_error():
+    """With a huge eps the step is rate/eps, and one direction can be written down."""
+    mu, s2, eps, doubt, beta2 = 0.8, 0.5, 1e9, 0.6, 0.9
+    problem = bl.Problem.from_spectrum([mu], [2.0], s2)
+    rates, sizes = np.linspace(0.6, 0.2, 12), np.array([1.0, 3.0] * 6)
+    rule = bl.adam(0.0, beta2, eps=eps, basis="eigen")
+    square, v, spread = 2.0, 0.0, 0.0
+    for rate, batch in zip(rates, sizes, strict=True):
+        excess = mu * square
+        noise = mu * (excess + excess + s2) / batch
+        g2 = mu * excess
+        _, common, own = squared_gradient(mu * (excess + s2), g2, batch)
+        v = beta2 * v + (1 - beta2) * (g2 + noise)
+        spread = beta2**2 * spread + (1 - beta2) ** 2 * (common + own)
+        V, removed = spread / v**2, 2 * rate * g2 / excess
+        share = V / (1 + V) * removed / (removed + 1 - beta2)
+        assert coupling(V, 2 * rate * g2, excess, beta2) == pytest.approx(share)
+        square = (1 - rate * mu) ** 2 * square + rate**2 * noise * (1 + doubt * share)
+    moments = diagonal_moments(problem, eps * rates, sizes[None], rule, spread=True, doubt=doubt)
+    assert moments.sum() == pytest.approx(mu * square, rel=1e-7)
+
+
+def test_the_stated_error_grows_with_the_rate_where_v_forgets_fast():
+    problem = bl.Problem.power_law(2.0, 1.8, 16, 100, sigma=0.3, seed=10)
+    stated = [
+        bl.one_pass_risk(
+            problem, bl.constant(60, peak), np.full(60, 1), rule=bl.adam(0.0, 0.9)
+        ).uncertainty
+        for peak in (0.003, 0.05, 0.3)
+    ]
+    assert 0.015 < stated[0] < stated[1] < stated[2]
 
 
 def test_targets_averaged_over_a_prior_are_an_approximation_that_is_named():

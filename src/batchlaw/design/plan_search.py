@@ -16,13 +16,13 @@ Judge = Callable[[FloatArray], tuple[float, FloatArray]]
 
 # Width of the smooth maximum, in the logarithm of a ratio.
 WIDTH = 0.003
-# Weight of a case that loses against the mean of all, where no case may lose.
-PENALTY = 2.0
 # Batches are kept within this factor of the mean while searching.
 LARGEST_FACTOR = 30.0
 # Starts have no batch below this share of their largest.
 SMALLEST_SHARE = 0.03
 BISECTIONS = 40
+# A trial batch that is smaller than the largest by more than this, in logarithms, is at its bound.
+LOG_NEGLIGIBLE = -100.0
 
 
 def worst(logs: FloatArray) -> tuple[float, FloatArray]:
@@ -34,14 +34,6 @@ def worst(logs: FloatArray) -> tuple[float, FloatArray]:
 
 def mean(logs: FloatArray) -> tuple[float, FloatArray]:
     return float(logs.mean()), np.full(logs.size, 1.0 / logs.size)
-
-
-def mean_without_losses(logs: FloatArray) -> tuple[float, FloatArray]:
-    """The mean, with a penalty on every case above zero."""
-    loss = np.logaddexp(0.0, np.minimum(logs / WIDTH, 500.0))
-    value, slopes = mean(logs)
-    odds = 1.0 / (1.0 + np.exp(-np.clip(logs / WIDTH, -500.0, 500.0)))
-    return value + PENALTY * WIDTH * float(loss.sum()), slopes + PENALTY * odds
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +59,7 @@ class Cells:
 
     def batches(self, logs: FloatArray) -> FloatArray:
         """Per cell: exp(logs) up to a factor, clipped to the bounds."""
-        weights = np.exp(logs - logs.max())
+        weights = np.exp(np.maximum(logs - logs.max(), LOG_NEGLIGIBLE))
         small, large = self.low, self.high / float(weights.min())
         for _ in range(BISECTIONS):
             factor = math.sqrt(small * large)

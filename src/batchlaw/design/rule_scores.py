@@ -76,7 +76,7 @@ def ratios_of(
 
     Batches of another sum are scaled to that of the constant batch.
     """
-    sizes = np.asarray(own.batches, dtype=np.float64) * (samples / float(own.batches.sum()))
+    sizes = own.batches.astype(np.float64) * (samples / float(own.batches.sum()))
     return _ratios(cases.with_shape(own.rates / peak).excess(sizes)[0], least)
 
 

@@ -103,7 +103,7 @@ def _known(task: PlanTask, problem: Problem) -> Advice:
     constant = within_limits(np.ones_like(gamma), task.samples, task.limits)
     generic = replace(rule, basis=GENERIC) if rule.basis == SKETCH else rule
     found = adam_optimum(problem, gamma, task.samples, generic, task.limits).whole
-    even = equal_samples(constant, found)
+    even = equal_samples(constant, found.astype(np.float64))
     others = rule_schedules(problem, gamma, int(found.sum()), rule)
     changed = {name: own for name, own in others.items() if own.rates is not gamma}
     kept = {name: own.batches for name, own in others.items() if own.rates is gamma}

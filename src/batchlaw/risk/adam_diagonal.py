@@ -43,11 +43,12 @@ def diagonal_moments(
     rule: Adam,
     trajectory: bool = False,
     spread: bool = False,
+    doubt: float = 0.0,
 ) -> FloatArray:
     """Bias and variance of Adam's readout, (S, 2) or with a trajectory (S, T + 1, 2).
 
-    With ``spread`` v varies around its mean, as in ``adam_matrix``; without, it is at its mean, as
-    in ``diagonal_slopes``.
+    With ``spread`` v varies around its mean, with ``doubt`` as in ``adam_matrix``; without, it is
+    at its mean, as in ``diagonal_slopes``.
     """
     out = np.empty((batches.shape[0], rates.size + 1 if trajectory else 1, 2))
     readout = running_readout(rule.readout(rates.size), rates.size)
@@ -55,7 +56,7 @@ def diagonal_moments(
     if spread:
         betas = (rule.beta1, rule.beta2, rule.eps, rule.weight_decay)
         adam_diagonal_moments(
-            *_state(problem), rates, batches, betas, readout, generic, 1.0, out
+            *_state(problem), rates, batches, betas, readout, generic, 1.0, doubt, out
         )  # fmt: skip
     else:
         kernels.diagonal_moments(

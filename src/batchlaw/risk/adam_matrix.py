@@ -18,10 +18,12 @@ def matrix_moments(
     rule: Adam,
     trajectory: bool = False,
     spread: bool = True,
+    doubt: float = 0.0,
 ) -> FloatArray:
     """Bias and variance of Adam's readout, (S, 2) or with a trajectory (S, T + 1, 2).
 
-    Without ``spread`` v is at its mean. A step costs three products with Sigma, two without
+    Without ``spread`` v is at its mean. ``doubt`` raises the noise where v and the error are not
+    independent, by that share at most. A step costs three products with Sigma, two without
     momentum, and one more with an average.
     """
     out = np.empty((batches.shape[0], rates.size + 1 if trajectory else 1, 2))
@@ -34,6 +36,7 @@ def matrix_moments(
         (rule.beta1, rule.beta2, rule.eps, rule.weight_decay),
         running_readout(rule.readout(rates.size), rates.size),
         float(spread),
+        doubt,
         out,
     )
     return out if trajectory else out[:, 0]

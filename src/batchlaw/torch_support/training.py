@@ -11,6 +11,8 @@ from torch import nn
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import Unstable
 from batchlaw.model.model_spectrum import ModelSpectrum
+from batchlaw.schedule.adam import Adam
+from batchlaw.schedule.update_rule import SGD, UpdateRule
 from batchlaw.torch_support.plan_rates import PlanRates
 from batchlaw.torch_support.plan_sampler import PlanSampler
 from batchlaw.torch_support.small_models import Pair, TrainingTask
@@ -27,18 +29,16 @@ def one_thread() -> None:
     torch.set_num_threads(1)
 
 
-def optimizer(
-    name: str, model: nn.Module, momentum: float, beta2: float, weight_decay: float
-) -> torch.optim.Optimizer:
-    """ "sgd", "momentum" or "adamw"; the rate is set by the schedule."""
+def optimizer(rule: UpdateRule, model: nn.Module) -> torch.optim.Optimizer:
+    """PyTorch's AdamW or SGD for an update rule; the rate is set by the schedule."""
     weights = list(model.parameters())
-    if name == "adamw":
-        betas = (momentum, beta2)
+    if isinstance(rule, Adam):
+        betas = (rule.beta1, rule.beta2)
         return torch.optim.AdamW(
-            weights, lr=1.0, betas=betas, weight_decay=weight_decay, foreach=True
+            weights, lr=1.0, betas=betas, weight_decay=rule.weight_decay, foreach=True
         )
-    beta = momentum if name == "momentum" else 0.0
-    return torch.optim.SGD(weights, lr=1.0, momentum=beta, foreach=True)
+    assert isinstance(rule, SGD)
+    return torch.optim.SGD(weights, lr=1.0, momentum=float(rule.momentum), foreach=True)
 
 
 def fresh(task: TrainingTask, seed: int) -> nn.Module:

@@ -7,9 +7,11 @@ from numba import njit
 
 from batchlaw._base.kernels.adam_spread import (
     NO_GRADIENT,
+    coupling,
     noise_over_drift,
     squared_gradient,
     step_factors,
+    third_cumulant,
 )
 from batchlaw._base.kernels.common import REORDER
 
@@ -28,16 +30,17 @@ def _trace(a, b):  # type: ignore[no-untyped-def]
 def _steps(  # type: ignore[no-untyped-def]
     sigma, signal, noise, batch, rate, step, rule, spreads, spread, v, tilt, D
 ):
-    """Update v, its spread and its tilt, and fill D.
+    """Update v, its spread and its tilt, and fill D; returns the mean relative variance of v.
 
-    Rows of ``spread`` are Var(v): the part that all coordinates of a batch share, and the rest.
-    Rows of D are the step in the drift and in the noise, and two whose products over a pair of
-    coordinates are the steps' relative covariance from either part.
+    Rows of ``spread`` are Var(v), the part that all coordinates of a batch share and the rest,
+    and the third cumulant of v. Rows of D are the step in the drift and in the noise, and two
+    whose products over a pair of coordinates are the steps' relative covariance from either part.
     """
     beta1, beta2, eps, _ = rule
     keep, root = 1.0 / (1.0 - beta1**step), 1.0 / (1.0 - beta2**step)
     ratio = noise_over_drift(beta1, beta2, step)
     pace = spreads * (1.0 - beta2)
+    total = 0.0
     for i in range(v.size):
         g2, h = signal[i, i], sigma[i, i] * noise
         tilted, common, own = squared_gradient(h, g2, batch)
@@ -45,29 +48,40 @@ def _steps(  # type: ignore[no-untyped-def]
         tilt[i] = beta1 * beta2 * tilt[i] + (1.0 - beta1) * pace * tilted
         spread[0, i] = beta2 * beta2 * spread[0, i] + pace * (1.0 - beta2) * common
         spread[1, i] = beta2 * beta2 * spread[1, i] + pace * (1.0 - beta2) * own
+        spread[2, i] = beta2**3 * spread[2, i] + pace * (1.0 - beta2) ** 2 * third_cumulant(
+            h, g2, batch
+        )
         second = max(v[i], NO_GRADIENT)
         scale = np.sqrt(second * root) + eps
         drift_tilt = tilt[i] * keep / second
         whole = spread[0, i] + spread[1, i]
+        variance = whole / second**2
+        total += variance
         drift, noisy, square = step_factors(
-            drift_tilt, ratio * drift_tilt, whole / second**2, 0.5 * (1.0 - eps / scale)
+            drift_tilt,
+            ratio * drift_tilt,
+            variance,
+            spread[2, i] / second**2 / second,
+            0.5 * (1.0 - eps / scale),
         )
         D[0, i] = drift * rate * keep / scale
         D[1, i] = noisy * rate * keep / scale
         share = square / whole if whole > 0.0 else 0.0
         D[2, i] = np.sqrt(share * spread[0, i])
         D[3, i] = np.sqrt(share * spread[1, i])
+    return total / v.size
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
 def adam_moments(  # type: ignore[no-untyped-def]
-    sigma, target, residual_variance, rates, batches, rule, running, spreads, out
+    sigma, target, residual_variance, rates, batches, rule, running, spreads, doubt, out
 ):
     """The mean field of docs/adam_mean_field.md. ``out`` is (S, K, 2): bias and variance.
 
     K = T + 1 records the start and every step, K = 1 the end only. ``rule`` is (beta1, beta2,
     eps, weight_decay), rows of ``running`` are (hold, weight) of the readout s' = hold s +
-    weight e', ``spreads`` is 1, or 0 for v at its mean. Per schedule the state is E[e e'], E[m e'],
+    weight e', ``spreads`` is 1, or 0 for v at its mean. The noise of every step is 1 + ``doubt``
+    times its ``coupling`` of what it is. Per schedule the state is E[e e'], E[m e'],
     E[m m'], the means of e and m, and v; with an average E[s e'], E[s m'], tr(Sigma E[s s']) too.
     """
     S, T = batches.shape
@@ -94,7 +108,7 @@ def adam_moments(  # type: ignore[no-untyped-def]
     before = np.empty(M)
     for s in range(S):
         e, m, v, tilt = -target, np.zeros(M), np.zeros(M), np.zeros(M)
-        spread = np.zeros((2, M))
+        spread = np.zeros((3, M))
         ee[:] = target.reshape(M, 1) * target
         me[:] = 0.0
         mm[:] = 0.0
@@ -110,7 +124,9 @@ def adam_moments(  # type: ignore[no-untyped-def]
             np.dot(state[:rows], sigma, product[:rows])
             np.dot(sigma, eg, gg)
             noise = np.trace(eg) + residual_variance
-            _steps(sigma, gg, noise, batch, rates[t], t + 1, rule, spreads, spread, v, tilt, D)
+            variance = _steps(
+                sigma, gg, noise, batch, rates[t], t + 1, rule, spreads, spread, v, tilt, D
+            )
             shrink = 1.0 - rates[t] * decay
             pull = rates[t] * decay * target
             m = beta1 * m + gain * (sigma @ e)
@@ -118,7 +134,15 @@ def adam_moments(  # type: ignore[no-untyped-def]
             for i in range(M):
                 for j in range(M):
                     me[i, j] = beta1 * me[i, j] + gain * eg[j, i]
-            own, shared = gain * gain * (1.0 + 1.0 / batch), gain * gain * noise / batch
+            louder = 1.0 / batch
+            if doubt != 0.0:
+                removed = 0.0
+                for i in range(M):
+                    removed += 2.0 * D[0, i] * gg[i, i]
+                louder *= 1.0 + doubt * coupling(
+                    variance, removed, noise - residual_variance, rule[1]
+                )
+            own, shared = gain * gain * (1.0 + louder), gain * gain * noise * louder
             for i in range(M):
                 for j in range(i + 1):
                     x = own * gg[i, j] + shared * sigma[i, j]

@@ -8,9 +8,18 @@ from dataclasses import dataclass, replace
 
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
-from batchlaw.evidence.study.schedules import CONSTANT, RATES, SCHEDULES, schedules_for
+from batchlaw.evidence.study.schedules import (
+    CONSTANT,
+    OPTIMIZERS,
+    RATES,
+    SCHEDULES,
+    USUAL_RATES,
+    adaptive,
+    schedules_for,
+)
 
-OPTIMIZERS = ("sgd", "momentum", "adamw")
+# Those of the default study, in the order of the grids of a task.
+USUAL_OPTIMIZERS = ("sgd", "momentum", "adamw")
 # Repetitions per cell of a regression: one seed is a block of them.
 REPETITIONS = 200
 
@@ -21,7 +30,7 @@ Grid = tuple[float, int]
 
 @dataclass(frozen=True)
 class Task:
-    """Something to train, with a grid of rates for each of ``OPTIMIZERS``."""
+    """Something to train, with a grid of rates for each of ``USUAL_OPTIMIZERS``."""
 
     name: str
     kind: str
@@ -30,7 +39,8 @@ class Task:
     mean_batch: int = 8
 
     def peaks(self, optimizer: str) -> tuple[float, ...]:
-        lowest, count = self.grids[OPTIMIZERS.index(optimizer)]
+        usual = "adamw" if adaptive(optimizer) else optimizer
+        lowest, count = self.grids[USUAL_OPTIMIZERS.index(usual)]
         return tuple(lowest * 2.0**k for k in range(count))
 
 
@@ -83,13 +93,13 @@ def full_groups() -> list[Group]:
     regressions = [name for name, task in TASKS.items() if task.kind == REGRESSION]
     groups = [make_group(name, "sgd", "wsd", 8) for name in regressions]
     groups += [make_group("transformer", "adamw", "wsd", 8)]
-    for optimizer, rates in itertools.product(OPTIMIZERS, RATES):
+    for optimizer, rates in itertools.product(USUAL_OPTIMIZERS, USUAL_RATES):
         groups += [make_group(name, optimizer, rates, 10) for name in ("logistic", "mlp")]
     groups += [make_group("transformer", "adamw", "wsd-linear", 8)]
     for name in ("digits", "digits-features", "diabetes"):
         groups += [
             make_group(name, optimizer, rates, 8)
-            for optimizer, rates in itertools.product(OPTIMIZERS, RATES)
+            for optimizer, rates in itertools.product(USUAL_OPTIMIZERS, USUAL_RATES)
             if (optimizer, rates) != ("sgd", "wsd")
         ]
     groups += [make_group("transformer", "adamw", "cosine", 8)]
@@ -117,18 +127,27 @@ def chosen(
     tasks: Sequence[str] | None,
     optimizers: Sequence[str] | None,
     schedules: Sequence[str] | None = None,
+    rates: Sequence[str] | None = None,
 ) -> list[Group]:
-    """The groups of the named tasks and optimizers, with constant and the named schedules."""
+    """The groups of the named tasks, optimizers and rates, with constant and the named schedules.
+
+    Groups that the default study does not have are those of the transformer, made on request.
+    """
     for name in tasks or ():
         checks.choice("task", name, tuple(TASKS))
     for name in optimizers or ():
         checks.choice("optimizer", name, OPTIMIZERS)
     for name in schedules or ():
         checks.choice("schedule", name, SCHEDULES)
+    for name in rates or ():
+        checks.choice("rates", name, tuple(RATES))
+    groups = [*groups, *_on_request(optimizers, rates)]
     kept = [
         group
         for group in groups
-        if (not tasks or group.task in tasks) and (not optimizers or group.optimizer in optimizers)
+        if (not tasks or group.task in tasks)
+        and (not optimizers or group.optimizer in optimizers)
+        and (not rates or group.rates in rates)
     ]
     if not kept:
         raise InputError(
@@ -146,10 +165,20 @@ def chosen(
     ]
 
 
+def _on_request(optimizers: Sequence[str] | None, rates: Sequence[str] | None) -> list[Group]:
+    """The transformer with an optimizer or rates that the default study does not have."""
+    pairs = itertools.product(optimizers or ("adamw",), rates or USUAL_RATES)
+    return [
+        make_group("transformer", optimizer, shape, 8)
+        for optimizer, shape in pairs
+        if optimizer not in USUAL_OPTIMIZERS or shape not in USUAL_RATES
+    ]
+
+
 def left_out(groups: Sequence[Group]) -> list[str]:
     """Possible comparisons that are not among the groups, one line per task."""
     included = {(group.task, group.optimizer, group.rates) for group in groups}
-    pairs = list(itertools.product(OPTIMIZERS, RATES))
+    pairs = list(itertools.product(USUAL_OPTIMIZERS, USUAL_RATES))
     lines = []
     for task in TASKS:
         missing = [pair for pair in pairs if (task, *pair) not in included]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.evidence.study.data import ALPHABET, digits, python_sources
 from batchlaw.evidence.study.regression import plain
-from batchlaw.evidence.study.schedules import BETA2, MOMENTUM, WEIGHT_DECAY
+from batchlaw.evidence.study.schedules import OPTIMIZERS
 
 if TYPE_CHECKING:
     from batchlaw.torch_support.small_models import TrainingTask
@@ -56,6 +56,6 @@ def _trained(
     training.one_thread()
     task = training_task(name)
     model = training.fresh(task, seed)
-    steps = training.optimizer(optimizer, model, MOMENTUM, BETA2, WEIGHT_DECAY)
+    steps = training.optimizer(OPTIMIZERS[optimizer], model)
     training.train(task, model, steps, rates, batches, seed)
     return task, model, steps

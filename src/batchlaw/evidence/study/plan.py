@@ -50,12 +50,13 @@ class StudyPlan:
 
 
 def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
-    """``asked`` has quick, tasks, optimizers, schedules and hours."""
+    """``asked`` has quick, tasks, optimizers, schedules, rates and hours."""
     groups = chosen(
         quick_groups() if asked["quick"] else full_groups(),
         asked["tasks"],
         asked["optimizers"],
         asked["schedules"],
+        asked["rates"],
     )
     kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
     if not kept:

@@ -11,10 +11,11 @@ import numpy as np
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import Unstable
 from batchlaw.evidence.study.data import Population
-from batchlaw.evidence.study.schedules import BETA2, MOMENTUM, WEIGHT_DECAY
+from batchlaw.evidence.study.schedules import MOMENTUM, OPTIMIZERS, WEIGHT_DECAY, adaptive
 from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
+from batchlaw.schedule.adam import Adam
 
 EPSILON = 1e-8
 # A final loss above this is a diverged run; predicting zero has the loss 0.5.
@@ -25,7 +26,9 @@ class Optimizer:
     """PyTorch's SGD, SGD with momentum or AdamW, on (R, M) weights in NumPy."""
 
     def __init__(self, name: str, shape: tuple[int, int]) -> None:
+        rule = OPTIMIZERS[name]
         self.name, self.updates = name, 0
+        self.beta2 = rule.beta2 if isinstance(rule, Adam) else 0.0
         self.velocity, self.square = np.zeros(shape), np.zeros(shape)
 
     def update(self, weights: FloatArray, gradient: FloatArray, rate: float) -> FloatArray:
@@ -37,15 +40,15 @@ class Optimizer:
             self.velocity = MOMENTUM * self.velocity + gradient
             return weights - rate * self.velocity
         self.velocity = MOMENTUM * self.velocity + (1.0 - MOMENTUM) * gradient
-        self.square = BETA2 * self.square + (1.0 - BETA2) * gradient**2
+        self.square = self.beta2 * self.square + (1.0 - self.beta2) * gradient**2
         mean = self.velocity / (1.0 - MOMENTUM**self.updates)
         return weights * (1.0 - rate * WEIGHT_DECAY) - rate * mean / self.scales()
 
     def scales(self) -> FloatArray:
         """P = sqrt(v_hat) + eps of Adam; ones for the other optimizers."""
-        if self.name != "adamw":
+        if not adaptive(self.name):
             return np.ones_like(self.square)
-        return np.asarray(np.sqrt(self.square / (1.0 - BETA2**self.updates)) + EPSILON)
+        return np.asarray(np.sqrt(self.square / (1.0 - self.beta2**self.updates)) + EPSILON)
 
 
 def train(
@@ -100,7 +103,7 @@ def pilot_spectrum(
 ) -> dict[str, Any]:
     """The exact spectrum of the population; for Adam, in the mean final scales of its runs."""
     scales = np.ones(population.features.shape[1])
-    if optimizer == "adamw":
+    if adaptive(optimizer):
         _, state = train(population, optimizer, rates, batches, seed, repetitions)
         scales = state.scales().mean(axis=0)
     root = np.sqrt(scales)

@@ -16,10 +16,17 @@ from batchlaw.influences.weights import influence, influence_proxy
 from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.plans.planner import plan
 from batchlaw.schedule import rates as shapes
-from batchlaw.schedule.adam import GENERIC, adam
+from batchlaw.schedule.adam import GENERIC, Adam, adam
 from batchlaw.schedule.update_rule import UpdateRule, sgd
 
-MOMENTUM, BETA2, WEIGHT_DECAY = 0.9, 0.999, 0.01
+MOMENTUM, WEIGHT_DECAY = 0.9, 0.01
+# The update rules that the study trains with, by name.
+OPTIMIZERS: dict[str, UpdateRule] = {
+    "sgd": sgd(),
+    "momentum": sgd(MOMENTUM, pytorch=True),
+    "adamw": adam(MOMENTUM, 0.999, weight_decay=WEIGHT_DECAY, basis=GENERIC),
+    "adamw-0.95": adam(MOMENTUM, 0.95, weight_decay=WEIGHT_DECAY, basis=GENERIC),
+}
 CONSTANT, PLAN, BOLD, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SCHEDULES = (
     "constant",
     "default plan",
@@ -52,12 +59,21 @@ RATES: Mapping[str, Callable[[int, float], FloatArray]] = {
     "wsd": lambda steps, peak: shapes.wsd(steps, peak),
     "wsd-linear": lambda steps, peak: shapes.wsd(steps, peak, stable=0.8, decay="linear"),
     "cosine": lambda steps, peak: shapes.cosine(steps, peak, warmup=0.1),
+    "wsd-short": lambda steps, peak: shapes.wsd(steps, peak, stable=0.7),
+    "drop": lambda steps, peak: shapes.step(steps, peak, drops=(0.8,), warmup=0.1),
 }
+# Those of the default study.
+USUAL_RATES = ("wsd", "wsd-linear", "cosine")
+
+
+def adaptive(optimizer: str) -> bool:
+    """Whether an optimizer is Adam."""
+    return isinstance(OPTIMIZERS[optimizer], Adam)
 
 
 def schedules_for(optimizer: str) -> tuple[str, ...]:
     """The schedules that are compared with an optimizer."""
-    return tuple(name for name in SCHEDULES if optimizer == "adamw" or name not in ADAM_ONLY)
+    return tuple(name for name in SCHEDULES if adaptive(optimizer) or name not in ADAM_ONLY)
 
 
 def spectrum_of(pilot: Mapping[str, Any]) -> ModelSpectrum:
@@ -73,14 +89,7 @@ def stable_limit(optimizer: str, peak: float) -> float:
     if optimizer == "sgd":
         return 2.0 / peak
     limit = 2.0 * (1.0 + MOMENTUM) / peak
-    return limit / (1.0 - MOMENTUM) if optimizer == "adamw" else limit
-
-
-def update_rule(optimizer: str) -> UpdateRule:
-    """The rule that the study trains with."""
-    if optimizer == "adamw":
-        return adam(beta1=MOMENTUM, beta2=BETA2, weight_decay=WEIGHT_DECAY, basis=GENERIC)
-    return sgd(MOMENTUM, pytorch=True) if optimizer == "momentum" else sgd()
+    return limit / (1.0 - MOMENTUM) if adaptive(optimizer) else limit
 
 
 def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) -> FloatArray:
@@ -91,9 +100,9 @@ def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) 
     """
     limit = STABLE_SHARE * stable_limit(optimizer, float(rates.max()))
     spectrum = replace(spectrum, eigenvalues=np.minimum(spectrum.eigenvalues, limit))
-    if optimizer == "adamw":
+    if adaptive(optimizer):
         return adam_influence(spectrum, rates, beta1=MOMENTUM, weight_decay=WEIGHT_DECAY)
-    return influence(spectrum, rates, rule=update_rule(optimizer))
+    return influence(spectrum, rates, rule=OPTIMIZERS[optimizer])
 
 
 def batches_of(
@@ -127,7 +136,7 @@ def batches_of(
 
 def _planned(optimizer: str, rates: FloatArray, budget: int, bold: bool) -> IntArray:
     """What ``batchlaw plan`` says to someone who knows the optimizer and the rates alone."""
-    planned = plan(rates, budget, rule=update_rule(optimizer), bold=bold)
+    planned = plan(rates, budget, rule=OPTIMIZERS[optimizer], bold=bold)
     return _fill(planned.batches, budget)
 
 

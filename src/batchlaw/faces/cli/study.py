@@ -33,6 +33,7 @@ def study(
     task: Names = None,
     optimizer: Names = None,
     schedule: Names = None,
+    rates: Names = None,
     hours: float = 2.0,
     workers: Whole | None = None,
     estimate: Flag = False,
@@ -54,11 +55,15 @@ def study(
         Only these tasks (may be repeated): digits-features, digits, diabetes, breast_cancer,
         wine (linear regression), logistic, mlp, transformer.
     optimizer
-        Only these optimizers (may be repeated): sgd, momentum, adamw.
+        Only these optimizers (may be repeated): sgd, momentum, adamw; or, with the transformer
+        only, adamw-0.95, whose beta2 is 0.95 instead of 0.999.
     schedule
         Only the constant batch and these schedules (may be repeated): default plan, bold plan
         (adamw only), oracle, oracle, floor, proxy, 4 stages, linear ramp, late-large,
         early-large, like the rate.
+    rates
+        Only these shapes of the rates (may be repeated): wsd, wsd-linear, cosine; or, with the
+        transformer only, wsd-short (the decay is the last 30 %) and drop (to a tenth, at 80 %).
     hours
         Time limit. A few steps are timed first; groups of runs that would not fit are dropped and
         listed.
@@ -77,7 +82,7 @@ def study(
     hours = checks.real("hours", hours, above=0.0)
     output = OutputDirectory(output_dir)
     asked: dict[str, Any] = {"quick": quick, "tasks": task, "optimizers": optimizer}
-    asked |= {"schedules": schedule, "hours": hours}
+    asked |= {"schedules": schedule, "rates": rates, "hours": hours}
     with Store(output_dir / STORE) as store:
         with worker_processes(count) as processes:
             plan = _planned(asked, output, processes)
