@@ -4,9 +4,11 @@ python benchmarks/claims_table.py results/verify/claims.json               # wri
 python benchmarks/claims_table.py results/verify/claims.json reuse         # prints a table
 python benchmarks/claims_table.py results/verify/claims.json outside
 python benchmarks/claims_table.py results/verify/claims.json literature
+python benchmarks/claims_table.py results/verify/claims.json --merge       # some families alone
 
 The first form writes the compact table docs/claims_table.csv and, from that file alone, every block
-between two markers in docs/theory.md. A test compares the page with the table.
+between two markers in docs/theory.md. A test compares the page with the table. With --merge the
+table keeps the rows of the families that the file does not have.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from batchlaw.evidence.claims.registry import FAMILIES, all_claims
 DOCS = Path(__file__).parents[1] / "docs"
 TABLE, PAGE = DOCS / "claims_table.csv", DOCS / "theory.md"
 # Families with a page of their own; the others are the paper's.
-OWN_PAGES = ("reuse", "outside", "literature")
+OWN_PAGES = ("reuse", "outside", "literature", "adam")
 TEST = "test_claims.py::test_no_claim_is_contradicted_and_every_row_inside_has_wrong_laws"
 MARKERS = re.compile(r"(<!-- claims: (\w+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
 SHORT = {
@@ -48,6 +50,7 @@ BEFORE = {
     "slips": (4, 0, 0, 9),
     "outside": (85, 0, 0, 151),
     "literature": (45, 0, 0, 137),
+    "adam": (0, 0, 0, 0),
 }
 # Rows per claim then, and how many of them lay inside the hypotheses as they are measured now:
 # data reuse ran at rates far above the largest norm's, the collapse had batches below one sample,
@@ -334,14 +337,28 @@ def _split(names: str) -> list[str]:
     return names.split("; ") if names else []
 
 
+def merged(old: list[Row], new: list[Row]) -> list[Row]:
+    """The new rows, and the old ones of all other families, in the families' order."""
+    measured = {_family(row) for row in new}
+    rows = new + [row for row in old if _family(row) not in measured]
+    return sorted(rows, key=lambda row: list(FAMILIES).index(_family(row)))
+
+
+def _family(row: Row) -> str:
+    return row["id"].partition("/")[0]
+
+
 def main() -> None:
     document = json.loads(Path(sys.argv[1]).read_text())
     rows = [compact(case) for case in document["claims"]]
-    if families := sys.argv[2:]:
+    merge = "--merge" in sys.argv[2:]
+    if families := [name for name in sys.argv[2:] if name != "--merge"]:
         print(table(families, rows))
         return
     if document["size"] != "full":
         raise SystemExit("the tables of docs/ come from the full size")
+    if merge:
+        rows = merged(read_table(), rows)
     with TABLE.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
         writer.writeheader()

@@ -44,6 +44,10 @@ def bad(page: Page) -> None:
     expect(page.locator("#error")).to_be_visible()
 
 
+def refused(page: Page) -> None:
+    expect(page.locator("#error")).to_be_visible()
+
+
 def focus(page: Page) -> None:
     page.focus("#batches-chart")
     for _ in range(3):
@@ -57,6 +61,11 @@ def opened(page: Page) -> None:
 
 def words(page: Page) -> None:
     page.click("#words summary")
+
+
+def searched(page: Page) -> None:
+    page.click("#search")
+    expect(page.locator("#certificate")).to_be_visible(timeout=120_000)
 
 
 def nothing(page: Page) -> None:
@@ -81,6 +90,9 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
         "light",
         nothing,
     ),
+    "adamw": (f"#optimizer=adamw&peak=0.02&{DRAWN}", DESKTOP, "light", searched),
+    "adam_long": ("#optimizer=adam&steps=4000&budget=32000&peak=0.01", DESKTOP, "dark", nothing),
+    "adam_reused": ("#optimizer=adam&procedure=multi-pass", DESKTOP, "light", refused),
     "long": ("#steps=100000&budget=800000&stages=8&along-part=noise", DESKTOP, "light", nothing),
     "limits": ("#max_batch=10&min_batch=4&multiple_of=2&stages=2", DESKTOP, "dark", nothing),
     "spectrum": (
@@ -97,6 +109,7 @@ STATES: dict[str, tuple[str, tuple[int, int], str, Act]] = {
     "phone": ("", PHONE, "light", opened),
     "phone_dark": (f"#procedure=multi-pass&steps=512&budget=4096&{DRAWN}", PHONE, "dark", nothing),
     "phone_reshuffled": (f"#procedure=reshuffled&{DRAWN}", PHONE, "light", opened),
+    "phone_adamw": ("#optimizer=adamw&peak=0.02", PHONE, "light", nothing),
     "tablet": (f"#{DRAWN}", (820, 1100), "light", nothing),
 }
 

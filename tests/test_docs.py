@@ -62,7 +62,8 @@ def test_every_row_of_the_theory_table_names_a_function_and_a_test(function, tes
 
 def test_every_claim_has_one_row_in_the_pages_and_every_row_is_a_claim():
     pages = [
-        (DOCS / f"{name}.md").read_text() for name in ("theory", "reuse", "outside", "literature")
+        (DOCS / f"{name}.md").read_text()
+        for name in ("theory", "reuse", "outside", "literature", "adam")
     ]
     rows = re.findall(r"^\| `([a-z-]+/[a-z0-9-]+)` \| (.*?) \|", "\n".join(pages), re.MULTILINE)
     claims = all_claims()

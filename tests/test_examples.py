@@ -14,6 +14,7 @@ from paths import DOCS, EXAMPLES
 NUMBER = r"\d+(?:\.\d+)?"
 # The arguments that make an example small, and the pictures that it leaves.
 SCRIPTS = {
+    "adam_figures.py": [(["."], {"adam_batches", "adam_worth"})],
     "concept_figures.py": [
         (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
     ],

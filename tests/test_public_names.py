@@ -47,8 +47,8 @@ SUBMODULES = {
         plug_in_regret population_spectrum read_features sample_eigenvalues
     """,
     "plots": """
-        collapse_concept comparison_figure frontier_figure horizons_concept
-        influence_concept plan_figure regret_figure save static_batch_figure
+        best_batches collapse_concept comparison_figure frontier_figure horizons_concept
+        influence_concept plan_figure regret_figure sample_worth save static_batch_figure
         trajectory_figure worth_figure
     """,
     "torch_support": """

@@ -89,3 +89,18 @@ def test_averages_need_a_diagonal_basis():
     problem, rates, batches = setting()
     with refused("average"):
         bl.design.sensitivity(problem, rates, batches, rule=bl.adam(average="tail:0.5"))
+
+
+@pytest.mark.parametrize("rule", [bl.sgd(), bl.adam(basis="generic")])
+def test_the_sensitivity_to_a_logarithm_is_that_of_one_factor_on_a_batch(rule):
+    problem, rates, batches = setting()
+    found = bl.design.sensitivity(problem, rates, batches, rule=rule).in_log(batches)
+
+    def excess(t, factor):
+        moved = batches.copy()
+        moved[t] *= factor
+        return bl.design.sensitivity(problem, rates, moved, rule=rule).excess
+
+    for t in (0, STEPS - 1):
+        slope = (excess(t, np.exp(1e-4)) - excess(t, np.exp(-1e-4))) / 2e-4
+        assert found.total[t] == pytest.approx(slope, rel=1e-5, abs=1e-10)

@@ -46,7 +46,8 @@ def test_a_view_has_the_numbers_of_the_package(client):
     rates = bl.wsd(64, 0.05)
     kappa = bl.influence(PAPER, rates)
     np.testing.assert_array_equal(found["rate"], rates)
-    np.testing.assert_array_equal(found["kappa"], kappa)
+    np.testing.assert_array_equal(found["influence"]["kappa"], kappa)
+    assert (found["sensitivity"], found["search"], found["approximations"]) == (None, "", [])
     by = {row["name"]: row for row in found["schedules"]}
     greedy = bl.allocate(kappa, 512)
     planned = bl.plan(rates, 512, rule=bl.sgd(), spectrum=PAPER, stages=4).batches
@@ -136,7 +137,8 @@ def test_an_uploaded_spectrum(client):
     spectrum = {"eigenvalue": mu, "energy": energy}
     found = _view(client, problem="spectrum", spectrum=spectrum)
     problem = bl.Problem.from_spectrum(mu, energy, 1.0)
-    np.testing.assert_array_equal(found["kappa"], bl.influence(problem, bl.wsd(64, 0.05)))
+    expected = bl.influence(problem, bl.wsd(64, 0.05))
+    np.testing.assert_array_equal(found["influence"]["kappa"], expected)
 
 
 def test_the_score_of_a_drawing_is_that_of_effective_batch(client):
@@ -163,7 +165,7 @@ def test_the_score_of_a_drawing_is_that_of_effective_batch(client):
 
 
 def test_no_drawing_passes_the_greedy_schedule_under_the_same_limits(client):
-    root = _view(client)["root"]
+    root = _view(client)["influence"]["root"]
     for limits in ({}, {"min_batch": 6, "multiple_of": 3}, {"max_batch": 10}, {"min_batch": 8}):
         asked = {"setting": limits, "heights": root}
         found = client.post("/api/score", json=asked).json()
@@ -404,7 +406,10 @@ def test_the_page_names_nothing_outside(client):
 
 def test_the_api_describes_itself(client):
     found = client.get("/api/openapi.json").json()
-    paths = {f"/api/{name}" for name in ("view", "along", "collapse", "score", "plan", "checks")}
+    paths = {
+        f"/api/{name}"
+        for name in ("view", "along", "collapse", "score", "plan", "checks", "search")
+    }
     assert paths < set(found["paths"])
     assert json.dumps(found["components"]["schemas"]["PageSetting"])
 

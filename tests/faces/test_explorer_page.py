@@ -198,6 +198,7 @@ def test_the_curves_are_those_of_the_package(page, address):
 
 # A value for every field of a setting, with the address at which the field is shown.
 REUSE = "procedure=multi-pass&steps=128&budget=1024"
+ADAM = "optimizer=adam&peak=0.02&steps=40&m=16&budget=320"
 CHANGES = {
     "rates": ("cosine", ""),
     "steps": ("128", ""),
@@ -225,6 +226,12 @@ CHANGES = {
     "nesterov": ("true", "momentum=0.3"),
     "pytorch": ("true", "momentum=0.3"),
     "average": ("ema:0.9", ""),
+    "optimizer": ("adamw", "peak=0.02"),
+    "beta1": ("0.5", ADAM),
+    "beta2": ("0.95", ADAM),
+    "eps": ("0.5", ADAM),
+    "weight_decay": ("0.3", ADAM),
+    "basis": ("eigen", ADAM),
     "budget": ("1024", ""),
     "min_batch": ("2", ""),
     "max_batch": ("12", ""),
@@ -267,13 +274,78 @@ def _change_and_compare(page, name, value, others):
     asked = {each: _read(text) for each, text in (others | {name: value}).items()}
     expected = view(page_setting()(**asked))
     for row, texts in zip(expected.schedules, _summary(page).values(), strict=True):
-        against, noise = row.against_constant, getattr(row.risk, expected.noise)
-        whole = ((row.risk.total, against.total), (row.risk.excess, against.excess))
+        bias = ["bias"] if expected.sensitivity else []
         numbers = []
-        for value, ratio in (*whole, (noise, against.noise)):
-            numbers += [value] if row.name == "constant" else [value, 100 * (ratio - 1)]
-        rest = (row.effective, 100 * row.score, row.samples)
-        np.testing.assert_allclose(_numbers(texts), (*numbers, *rest), rtol=6e-3, atol=1e-9)
+        for part in ("total", "excess", *bias, expected.noise):
+            term = "noise" if part == expected.noise else part
+            change = 100 * (getattr(row.against_constant, term) - 1)
+            numbers += [getattr(row.risk, part), *([change] if row.name != "constant" else [])]
+        summary = [row.effective, 100 * row.score] if expected.summary else []
+        numbers += [*summary, row.samples]
+        np.testing.assert_allclose(_numbers(texts), numbers, rtol=6e-3, atol=1e-9)
+
+
+def test_the_verdict_comes_first_with_the_rules_that_people_use(page, address):
+    _open(page, address, f"#{ADAM}")
+    asked = {part.split("=")[0]: _read(part.split("=")[1]) for part in ADAM.split("&")}
+    expected = view(page_setting()(**asked)).verdict
+    assert page.locator("#results h2").first.inner_text() == "Verdict"
+    for part in ("recommendation", "worth", "evidence"):
+        text = getattr(expected, part)
+        expect(page.locator(f"#{part}")).to_have_text(f"{text[0].upper()}{text[1:]}.")
+    page.click("#other-rules summary")
+    rows = [row.split("\t") for row in page.locator("#rules tbody tr").all_inner_texts()]
+    assert [row[0] for row in rows] == [rule.name for rule in expected.rules]
+    shown = [_number(row[1]) for row in rows]
+    np.testing.assert_allclose(shown, [100 * (r.median - 1) for r in expected.rules], rtol=6e-3)
+
+
+def test_the_best_schedule_is_searched_for_on_request(page, address):
+    _open(page, address, f"#{ADAM}")
+    assert list(_summary(page)) == ["planned", "constant"]
+    assert not page.locator("#certificate").is_visible()
+    page.click("#search")
+    expect(page.locator("#summary tbody tr")).to_have_count(3)
+    _settled(page)
+    assert list(_summary(page)) == ["best", "planned", "constant"]
+    expect(page.locator("#certificate")).to_contain_text("without a proven bound")
+    expect(page.locator("#search")).to_be_hidden()
+    expect(page.locator("#along-chart .u-legend")).to_contain_text("best")
+    _after(page, lambda: page.fill("#set-budget", "400"))
+    assert list(_summary(page)) == ["planned", "constant"]
+    assert not page.locator("#certificate").is_visible()
+
+
+def test_an_optimizer_brings_its_presets(page, address):
+    _open(page, address)
+    _after(page, lambda: page.select_option("#set-optimizer", "momentum"))
+    expect(page.locator("#set-momentum")).to_have_value("0.9")
+    expect(page.locator("#set-pytorch")).to_be_hidden()
+    assert "momentum=0.9" not in page.url
+    first = page.locator("#results").inner_text()
+    _open(page, address, "#optimizer=momentum&steps=64")
+    assert page.locator("#results").inner_text() == first
+    _after(page, lambda: page.select_option("#set-optimizer", "adamw"))
+    expect(page.locator("#set-weight_decay")).to_have_value("0.01")
+    expect(page.locator("#set-momentum")).to_be_hidden()
+    _after(page, lambda: page.select_option("#set-optimizer", "sgd"))
+    expect(page.locator("#set-momentum")).to_have_value("0")
+
+
+def test_what_adam_does_not_have_says_why(page, address):
+    page.refusals = True
+    _open(page, address, f"#{ADAM}")
+    expect(page.locator("#collapse-reason")).to_contain_text("Left out: with Adam")
+    page.select_option("#set-procedure", "multi-pass")
+    expect(page.locator("#error")).to_contain_text("the mean field of Adam is for one pass")
+    expect(page.locator("#set-optimizer")).to_have_attribute("aria-invalid", "true")
+    _open(page, address, "#optimizer=adam&steps=1000&budget=8000")
+    for part in ("verdict", "plan"):
+        expect(page.locator(f"#{part}-reason")).to_contain_text("longer than a view may")
+    assert page.locator("#search").is_visible()
+    _open(page, address, "#optimizer=adam&steps=4000&budget=32000")
+    expect(page.locator("#verdict-reason")).to_contain_text("batchlaw plan has no such limit")
+    assert page.locator("#search").is_hidden()
 
 
 def test_fields_without_use_are_hidden_and_not_asked_for(page, address):
@@ -711,13 +783,15 @@ def test_an_uploaded_spectrum(page, address, tmp_path):
         "",
         "#procedure=multi-pass&steps=128&budget=1024&draw=1 2 5 3&stages=9",
         "#procedure=reshuffled&rates=step&draw=1 2 5 3",
+        f"#{ADAM}&draw=1 2 5 3",
     ],
 )
 def test_nothing_is_cut_off_or_overlaps(page, address, width, scheme, fragment):
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 900})
     _open(page, address, fragment)
-    expect(page.locator("#summary tbody tr")).to_have_count(4 if fragment else 3)
+    rows = 4 if fragment and ADAM not in fragment else 3
+    expect(page.locator("#summary tbody tr")).to_have_count(rows)
     hidden = page.evaluate(
         "[...document.querySelectorAll('.scroll')].map(n => n.scrollWidth - n.clientWidth)"
     )

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
@@ -17,9 +16,8 @@ from batchlaw.batches.stages import best_stages, sizes_of_stages
 from batchlaw.design.plan_search import Cells, minimise, start_cells
 from batchlaw.design.sensitivity import adam_slopes
 from batchlaw.model.problem import Problem
-from batchlaw.risk.adam_diagonal import diagonal_moments
-from batchlaw.risk.adam_matrix import matrix_moments
-from batchlaw.schedule.adam import SKETCH, Adam
+from batchlaw.risk.adam_bases import SOLVERS
+from batchlaw.schedule.adam import Adam
 
 # Descent from every start, and from the best point once its stages are fixed.
 ROUNDS = 300
@@ -72,9 +70,7 @@ class _Search:
         self.limits = limits
         units = limits.units if limits.stages is not None else limits.units_in_full
         self.low, self.high, self.unit, self.budget = units(gamma.size, budget)
-        self.moments: Callable[..., FloatArray] = diagonal_moments
-        if rule.basis == SKETCH:
-            self.moments = partial(matrix_moments, spread=False)
+        self.moments = SOLVERS[rule.basis].moments
         shapes = [named.shape(gamma) for named in rules_of(KeepsRates).values()]
         shapes.append(np.maximum(gamma / gamma.max(), 1e-3) ** 0.5)
         self.shapes = [np.maximum(shape, 1e-3 * shape.max()) for shape in shapes]
@@ -93,7 +89,7 @@ class _Search:
 
     def values(self, schedules: Sequence[FloatArray | IntArray]) -> FloatArray:
         sizes = np.stack(schedules).astype(np.float64)
-        values = self.moments(self.problem, self.gamma, sizes, self.rule).sum(axis=-1)
+        values = self.moments(self.problem, self.gamma, sizes, self.rule, spread=False).sum(axis=-1)
         return np.where(np.isfinite(values), values, np.inf)
 
     def real(self) -> tuple[FloatArray, float, tuple[float, ...]]:

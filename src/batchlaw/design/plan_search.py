@@ -63,7 +63,9 @@ class Cells:
         small, large = self.low, self.high / float(weights.min())
         for _ in range(BISECTIONS):
             factor = math.sqrt(small * large)
-            below = self.counts @ np.clip(factor * weights, self.low, self.high) < self.budget
+            # Faster than np.clip on short arrays.
+            sizes = np.minimum(np.maximum(factor * weights, self.low), self.high)
+            below = self.counts @ sizes < self.budget
             small, large = (factor, large) if below else (small, factor)
         # Between two kinks the sum is linear: solve for the factor there.
         free = (factor * weights > self.low) & (factor * weights < self.high)

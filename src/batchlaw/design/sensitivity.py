@@ -11,10 +11,9 @@ from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
 from batchlaw.design.variance_objective import general_objective, plain_objective
 from batchlaw.model.problem import Problem
-from batchlaw.risk.adam_diagonal import diagonal_slopes
-from batchlaw.risk.adam_matrix_slopes import matrix_slopes
+from batchlaw.risk.adam_bases import SOLVERS
 from batchlaw.risk.one_pass import one_pass_risk
-from batchlaw.schedule.adam import SKETCH, Adam
+from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.update_rule import UpdateRule, check_stable, linear, rule_of
 
 
@@ -40,6 +39,11 @@ class Sensitivity:
     def total(self) -> FloatArray:
         """d excess / d B_t."""
         return self.deterministic + self.noise
+
+    def in_log(self, batches: ArrayLike) -> Sensitivity:
+        """d excess / d log B_t, at the batches that it was computed for."""
+        sizes = checks.batches(batches, self.noise.size, whole=False)[0]
+        return Sensitivity(self.excess, sizes * self.deterministic, sizes * self.noise)
 
 
 def sensitivity(
@@ -86,5 +90,4 @@ def adam_slopes(
     problem: Problem, gamma: FloatArray, sizes: FloatArray, rule: Adam
 ) -> tuple[float, FloatArray]:
     """The excess with v at its mean and its slopes in 1/B_t, (2, T), in the rule's basis."""
-    slopes_of = matrix_slopes if rule.basis == SKETCH else diagonal_slopes
-    return slopes_of(problem, gamma, sizes, rule)
+    return SOLVERS[rule.basis].slopes(problem, gamma, sizes, rule)

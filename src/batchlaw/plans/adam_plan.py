@@ -20,7 +20,7 @@ from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING, worth_known, worth_over_range
 from batchlaw.risk.adam import adam_risk
 from batchlaw.risk.procedures import OnePass
-from batchlaw.schedule.adam import GENERIC, SKETCH, Adam
+from batchlaw.schedule.adam import GENERIC, SKETCH_DIAGONAL, Adam
 from batchlaw.schedule.optimizers import optimizer_of
 
 MEAN_FIELD = "a mean field of {label} (docs/adam_mean_field.md)"
@@ -91,18 +91,17 @@ def _cases(grid: Grid, count: int) -> str:
 
 
 def _known(task: PlanTask, problem: Problem) -> Advice:
-    """The optimum on the problem's eigenvalues, judged in the rule's own basis.
-
-    Searching in a sketch's own coordinates would take a hundred times as long.
-    """
+    """The optimum by the cheapest form of the mean field, judged in the rule's own basis."""
     rule, gamma = _rule(task), task.gamma
     if task.limits.batch_factor is not None:
         raise InputError("batch_factor", "needs a plan over the range for Adam, without a problem")
-    if rule.basis == SKETCH:
+    if rule.in_sketch:
         _ = problem.axes  # refuses a problem that was not drawn
     constant = within_limits(np.ones_like(gamma), task.samples, task.limits)
-    generic = replace(rule, basis=GENERIC) if rule.basis == SKETCH else rule
-    found = adam_optimum(problem, gamma, task.samples, generic, task.limits).whole
+    searched = rule
+    if rule.in_sketch:
+        searched = replace(rule, basis=GENERIC if rule.averages else SKETCH_DIAGONAL)
+    found = adam_optimum(problem, gamma, task.samples, searched, task.limits).whole
     even = equal_samples(constant, found.astype(np.float64))
     others = rule_schedules(problem, gamma, int(found.sum()), rule)
     changed = {name: own for name, own in others.items() if own.rates is not gamma}

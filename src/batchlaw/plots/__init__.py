@@ -1,5 +1,6 @@
 """Figures of results, drawn with matplotlib; no mathematics. Public as ``bl.plots``."""
 
+from batchlaw.plots.adam import best_batches, sample_worth
 from batchlaw.plots.common import save
 from batchlaw.plots.concepts import collapse_concept, horizons_concept, influence_concept
 from batchlaw.plots.estimates import regret_figure
@@ -13,6 +14,7 @@ from batchlaw.plots.schedules import (
 from batchlaw.plots.worth import worth_figure
 
 __all__ = [
+    "best_batches",
     "collapse_concept",
     "comparison_figure",
     "frontier_figure",
@@ -20,6 +22,7 @@ __all__ = [
     "influence_concept",
     "plan_figure",
     "regret_figure",
+    "sample_worth",
     "save",
     "static_batch_figure",
     "trajectory_figure",

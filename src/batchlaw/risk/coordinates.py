@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from batchlaw._base.checks import FloatArray
 from batchlaw.model.problem import Problem
 from batchlaw.risk.runs import Dataset
-from batchlaw.schedule.adam import SKETCH, Adam
+from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.update_rule import UpdateRule
 
 
@@ -37,6 +37,6 @@ class Coordinates:
 
 def coordinates_of(rule: UpdateRule, problem: Problem) -> Coordinates:
     """Where a rule works; Adam in a sketch's own coordinates needs a drawn problem."""
-    if isinstance(rule, Adam) and rule.basis == SKETCH:
+    if isinstance(rule, Adam) and rule.in_sketch:
         return Coordinates(problem.axes)
     return Coordinates()

@@ -21,7 +21,7 @@ import math
 import numpy as np
 from numba import njit
 
-from batchlaw._base.kernels.common import REORDER
+from batchlaw._base.kernels.common import REORDER, copy, copy_rows
 
 # Rows of the state: centred second moments of (e, m, s), s the readout; their means; v, which
 # is in the first column alone where it is common to all directions.
@@ -32,8 +32,8 @@ ROWS = 10
 @njit(nogil=True, cache=True)
 def _start(energy):  # type: ignore[no-untyped-def]
     state = np.zeros((ROWS, energy.size))
-    state[E] = -np.sqrt(energy)
-    state[S] = state[E]
+    copy(-np.sqrt(energy), state[E])
+    copy(state[E], state[S])
     return state
 
 
@@ -117,7 +117,7 @@ def diagonal_moments(mu, multiplicity, energy, s2, steps, running, eps, generic,
         state = _start(energy)
         start = state[E].copy()
         if every:
-            out[k, 0] = _excess(mu, multiplicity, state)
+            out[k, 0, 0], out[k, 0, 1] = _excess(mu, multiplicity, state)
         for t in range(T):
             _scales(
                 mu, multiplicity, state, s2, steps[t], eps, generic, shares[k, t],
@@ -125,9 +125,9 @@ def diagonal_moments(mu, multiplicity, energy, s2, steps, running, eps, generic,
             )  # fmt: skip
             _move(mu, start, state, steps[t], running[t], noise, second, scale)
             if every:
-                out[k, t + 1] = _excess(mu, multiplicity, state)
+                out[k, t + 1, 0], out[k, t + 1, 1] = _excess(mu, multiplicity, state)
         if not every:
-            out[k, 0] = _excess(mu, multiplicity, state)
+            out[k, 0, 0], out[k, 0, 1] = _excess(mu, multiplicity, state)
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
@@ -222,7 +222,7 @@ def diagonal_slopes(mu, multiplicity, energy, s2, steps, running, eps, generic, 
     start = state[E].copy()
     for t in range(T):
         if t % block == 0:
-            saved[t // block] = state
+            copy_rows(state, saved[t // block])
         _scales(
             mu, multiplicity, state, s2, steps[t], eps, generic, shares[t],
             work[0], work[1], work[2],
@@ -230,22 +230,22 @@ def diagonal_slopes(mu, multiplicity, energy, s2, steps, running, eps, generic, 
         _move(mu, start, state, steps[t], running[t], work[0], work[1], work[2])
     bias, variance = _excess(mu, multiplicity, state)
     a = np.zeros((ROWS, size))
-    a[SS] = multiplicity * mu
-    a[S] = 2.0 * multiplicity * mu * state[S]
+    copy(multiplicity * mu, a[SS])
+    copy(2.0 * multiplicity * mu * state[S], a[S])
     history = np.empty((block, ROWS, size))
     for k in range(saved.shape[0] - 1, -1, -1):
         first, last = k * block, min((k + 1) * block, T)
-        history[0] = saved[k]
+        copy_rows(saved[k], history[0])
         for t in range(first, last - 1):
             now = history[t - first + 1]
-            now[:] = history[t - first]
+            copy_rows(history[t - first], now)
             _scales(
                 mu, multiplicity, now, s2, steps[t], eps, generic, shares[t],
                 work[0], work[1], work[2],
             )  # fmt: skip
             _move(mu, start, now, steps[t], running[t], work[0], work[1], work[2])
         for t in range(last - 1, first - 1, -1):
-            slopes[t] = _back(
+            slopes[t, 0], slopes[t, 1] = _back(
                 mu, multiplicity, start, history[t - first], a, s2, steps[t], running[t],
                 eps, generic, shares[t], work,
             )  # fmt: skip

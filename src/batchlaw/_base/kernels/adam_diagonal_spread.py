@@ -18,7 +18,7 @@ from batchlaw._base.kernels.adam_spread import (
     step_factors,
     third_cumulant,
 )
-from batchlaw._base.kernels.common import REORDER
+from batchlaw._base.kernels.common import REORDER, copy
 
 # Rows of the state: second moments of (e, m, s), s the readout; their means; v, its variance and
 # its tilt, in the first column alone where v is common (the tilt in all), and v's third cumulant.
@@ -143,9 +143,10 @@ def adam_diagonal_moments(  # type: ignore[no-untyped-def]
     for s in range(S_):
         x = np.zeros((ROWS, mu.size))
         start = -np.sqrt(energy)
-        x[E] = start
-        x[S] = start
-        x[EE], x[ES], x[SS] = energy, energy, energy
+        for k in (E, S):
+            copy(start, x[k])
+        for k in (EE, ES, SS):
+            copy(energy, x[k])
         if every:
             _record(mu, multiplicity, x, out[s, 0])
         for t in range(T):

@@ -13,7 +13,7 @@ from batchlaw._base.kernels.adam_spread import (
     step_factors,
     third_cumulant,
 )
-from batchlaw._base.kernels.common import REORDER
+from batchlaw._base.kernels.common import REORDER, copy_rows
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER, error_model="numpy")
@@ -109,10 +109,12 @@ def adam_moments(  # type: ignore[no-untyped-def]
     for s in range(S):
         e, m, v, tilt = -target, np.zeros(M), np.zeros(M), np.zeros(M)
         spread = np.zeros((3, M))
-        ee[:] = target.reshape(M, 1) * target
+        for i in range(M):
+            for j in range(M):
+                ee[i, j] = target[i] * target[j]
         me[:] = 0.0
         mm[:] = 0.0
-        se[:] = ee
+        copy_rows(ee, se)
         sm[:] = 0.0
         mean = e.copy()
         square = _trace(sigma, ee)

@@ -12,7 +12,7 @@ import math
 import numpy as np
 from numba import njit
 
-from batchlaw._base.kernels.common import REORDER
+from batchlaw._base.kernels.common import REORDER, copy, copy_rows
 
 # Amplitudes below this, and squares below its square, become zero: subnormal numbers are slow.
 UNDERFLOW = 1e-145
@@ -73,10 +73,10 @@ def plain_slopes(mu, multiplicity, energy, s2, rates, shrink, shares, slopes):  
     block = math.ceil(math.sqrt(T))
     saved = np.empty(((T + block - 1) // block, 2, M))
     state = np.zeros((2, M))
-    state[1] = energy
+    copy(energy, state[1])
     for t in range(T):
         if t % block == 0:
-            saved[t // block] = state
+            copy_rows(state, saved[t // block])
         _plain_step(mu, multiplicity, state, s2, rates[t], shrink[t], shares[t])
     variance = 0.0
     for j in range(M):
@@ -85,9 +85,9 @@ def plain_slopes(mu, multiplicity, energy, s2, rates, shrink, shares, slopes):  
     history = np.empty((block, 2, M))
     for k in range(saved.shape[0] - 1, -1, -1):
         first, last = k * block, min((k + 1) * block, T)
-        history[0] = saved[k]
+        copy_rows(saved[k], history[0])
         for t in range(first, last - 1):
-            history[t - first + 1] = history[t - first]
+            copy_rows(history[t - first], history[t - first + 1])
             _plain_step(
                 mu, multiplicity, history[t - first + 1], s2, rates[t], shrink[t], shares[t]
             )
@@ -146,10 +146,10 @@ def general_slopes(mu, multiplicity, energy, s2, rule, average, shares, slopes):
     block = math.ceil(math.sqrt(T))
     saved = np.empty(((T + block - 1) // block, 5, M))
     state = np.zeros((5, M))
-    state[E] = -np.sqrt(energy)
+    copy(-np.sqrt(energy), state[E])
     for t in range(T):
         if t % block == 0:
-            saved[t // block] = state
+            copy_rows(state, saved[t // block])
         _general_step(mu, multiplicity, state, s2, rule[t], shares[t])
     variance = 0.0
     a = np.zeros((3, M))
@@ -158,9 +158,9 @@ def general_slopes(mu, multiplicity, energy, s2, rule, average, shares, slopes):
     history = np.empty((block, 5, M))
     for k in range(saved.shape[0] - 1, -1, -1):
         first, last = k * block, min((k + 1) * block, T)
-        history[0] = saved[k]
+        copy_rows(saved[k], history[0])
         for t in range(first, last - 1):
-            history[t - first + 1] = history[t - first]
+            copy_rows(history[t - first], history[t - first + 1])
             _general_step(mu, multiplicity, history[t - first + 1], s2, rule[t], shares[t])
         for t in range(last - 1, first - 1, -1):
             look, keep, gain, drag, push = rule[t]

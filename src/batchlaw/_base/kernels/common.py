@@ -35,6 +35,20 @@ def fma(context: Any, a: Any, b: Any, c: Any) -> Any:
 
 
 @njit(nogil=True, cache=True)
+def copy(source, target):  # type: ignore[no-untyped-def]
+    """Copy a vector. An assignment to a slice takes seconds to compile, for its error message."""
+    for i in range(target.size):
+        target[i] = source[i]
+
+
+@njit(nogil=True, cache=True)
+def copy_rows(source, target):  # type: ignore[no-untyped-def]
+    """Copy the rows of a matrix, as many as both have."""
+    for k in range(min(source.shape[0], target.shape[0])):
+        copy(source[k], target[k])
+
+
+@njit(nogil=True, cache=True)
 def products(points: Any, rates: FloatArray) -> Any:
     """prod_t (1 - rate_t x) at every point x, real or complex."""
     out = np.ones_like(points)

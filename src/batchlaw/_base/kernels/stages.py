@@ -10,6 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
+from batchlaw._base.kernels.common import copy
+
 # Lets the compiler vectorise minima. Not "reassoc": two-part sums rely on their order.
 VECTOR_MINIMA = {"nnan", "nsz", "contract"}
 
@@ -257,7 +259,7 @@ def _search(mass, length, sizes, budget, low, high, lam, nodes):  # type: ignore
             cost = np.sum(mass / trial)
             if cost < best:
                 best = cost
-                sizes[:] = trial
+                copy(trial, sizes)
             level -= 1
             fresh = False
             if level < 0:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw.evidence.claims import (
+    adam,
     collapse,
     influence_law,
     literature,
@@ -33,6 +34,7 @@ FAMILIES: dict[str, Callable[[CheckSize], Sequence[Task]]] = {
     "slips": paper_slips.tasks,
     "outside": outside.tasks,
     "literature": literature.tasks,
+    "adam": adam.tasks,
 }
 
 

@@ -14,7 +14,7 @@ from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
 from batchlaw.faces.app.collapse import MOST_SCHEDULES, exact_collapse, families
 from batchlaw.faces.app.controls import label
-from batchlaw.faces.app.page_setting import PageSetting
+from batchlaw.faces.app.page_setting import PageSetting, with_influence
 from batchlaw.faces.app.refusals import BUG, log
 from batchlaw.faces.app.replies import CheckState, Measured
 from batchlaw.faces.app.solution import solve
@@ -115,6 +115,9 @@ def _refuse_unmeasured(setting: PageSetting, repetitions: int) -> None:
     """Refuse settings without samples, without exact values to check, or with too much work."""
     setting.refuse_unsampled()
     procedure, rule = setting.procedure_and_rule()
+    if not rule.has_influence:
+        needed = f"must be {' or '.join(with_influence())} for a check of the four families"
+        raise InputError("optimizer", needed, rule.name)
     if not procedure.solves(rule):
         raise InputError("procedure", "is simulated already, there is nothing to check")
     _check_work(setting, repetitions)

@@ -21,6 +21,9 @@ MOST_SCHEDULES = len(BUDGET_FACTORS) * len(FAMILIES)
 def collapse(setting: PageSetting) -> Collapse:
     """Noise of the families against their summary, computed without Monte Carlo."""
     solution = solve(setting)
+    if not solution.case.rule.has_influence:
+        reason = "with Adam no summary of the batches decides: they also scale later steps"
+        return Collapse(term=solution.noise, summary="", families=[], points=[], reason=reason)
     if not solution.case.solved:
         procedure = solution.case.procedure
         reason = f"the noise of {procedure.title}, is not known without Monte Carlo"

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from batchlaw.design.vocabulary import FIELDS
+from batchlaw.schedule.adam import EIGEN, GENERIC
 
 # Largest numbers of steps, directions, samples and stages that the page accepts.
 MOST_STEPS, MOST_DIRECTIONS, MOST_SAMPLES, MOST_STAGES = 200_000, 1024, 10**12, 64
@@ -38,6 +39,8 @@ class Control:
         Meaning, where the page accepts less than the word does.
     hidden_with
         Values of other fields for which this one is hidden, in addition to the registries.
+    choices
+        Those of the word's values that the page offers; empty for all. The first is its default.
     """
 
     label: str = ""
@@ -50,6 +53,7 @@ class Control:
     titles: Mapping[str, str] = field(default_factory=dict)
     help: str = ""
     hidden_with: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    choices: tuple[str, ...] = ()
 
 
 _WITHOUT_MOMENTUM = {"momentum": (0,)}
@@ -108,6 +112,21 @@ CONTROLS: dict[str, Control] = {
     "nesterov": Control("Nesterov", hidden_with=_WITHOUT_MOMENTUM),
     "pytorch": Control("PyTorch's form", hidden_with=_WITHOUT_MOMENTUM),
     "average": Control(empty="last"),
+    "optimizer": Control(
+        titles={"sgd": "SGD", "momentum": "momentum", "adam": "Adam", "adamw": "AdamW"},
+        help="Update rule: SGD, plain or with a momentum of your own; PyTorch's momentum of 0.9; "
+        "Adam; or AdamW with a weight decay of 0.01. Adam is for one pass.",
+    ),
+    "beta1": Control(slider=(0, 0.99, 0.01)),
+    "beta2": Control(slider=(0.9, 0.999, 0.001)),
+    "weight_decay": Control("weight decay", (0, 0.5, 0.01), high=1e6),
+    "basis": Control(
+        "coordinates",
+        choices=(GENERIC, EIGEN),
+        titles={GENERIC: "generic", EIGEN: "eigenvectors"},
+        help="The coordinates in which Adam works: generic, with one scale for all of them, the "
+        "limit of a random basis; or the eigenvectors of the features' covariance.",
+    ),
     "budget": Control("samples in all", (64, 1e6, LOG), default=512),
     "min_batch": Control("smallest batch"),
     "max_batch": Control("largest batch", empty="none"),

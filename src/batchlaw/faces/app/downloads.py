@@ -12,7 +12,7 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import write_csv
 from batchlaw.faces.app.page_setting import PageSetting
-from batchlaw.faces.app.solution import solve, staged_plan
+from batchlaw.faces.app.solution import search, solve, staged_plan
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.trainers import TRAINERS, Trainer, export
 
@@ -88,13 +88,27 @@ def plan_file(setting: PageSetting, format_: str, layout: dict[str, int | None])
         )
     if format_ in VIEWS:
         view = VIEWS[format_]
-        return File(view.content(solve(setting).plan), view.media_type, view.name)
+        return File(view.content(_plan(setting)), view.media_type, view.name)
     return _trainer_file(setting, TRAINERS[format_], layout)
 
 
+def _plan(setting: PageSetting) -> Plan:
+    """The plan of the view, searched for where the view has none."""
+    plan = solve(setting).plan or search(setting).plan
+    assert plan is not None  # a search has one, or refuses
+    return plan
+
+
 def _trainer_file(setting: PageSetting, trainer: Trainer, layout: dict[str, int | None]) -> File:
-    # With the prediction of the whole risk, which a view's plan may lack.
-    plan, notes = staged_plan(setting, solve(setting).case, trainer.batch_factor), []
+    case, notes = solve(setting).case, []
+    if case.rule.has_influence:
+        # With the prediction of the whole risk, which a view's plan may lack.
+        plan = staged_plan(setting, case, trainer.batch_factor)
+    elif trainer.batch_factor is None:
+        plan = _plan(setting)
+    else:
+        needed = f"must be one without powers of {trainer.batch_factor} for {case.rule.name}"
+        raise InputError("format", needed, trainer.name, hint="its plan here has any batches")
     if trainer.batch_factor is not None:
         notes.append(
             f"batches are rounded to powers of {trainer.batch_factor}; {plan.samples} of "

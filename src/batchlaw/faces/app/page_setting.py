@@ -16,7 +16,7 @@ from batchlaw.faces.app.controls import MOST_DIRECTIONS, page_name
 from batchlaw.faces.app.fields import page_of
 from batchlaw.risk.procedure import Procedure, procedure_by_words
 from batchlaw.schedule.optimizers import rule_by_words, rule_words
-from batchlaw.schedule.update_rule import UpdateRule
+from batchlaw.schedule.update_rule import OPTIMIZERS, UpdateRule
 
 # Steps x directions.
 MOST_WORK = 2 * 10**7
@@ -37,6 +37,25 @@ STRICT = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=Fals
 LIMITS = tuple(limit.name for limit in fields(Limits) if limit.name != "batch_factor")
 # Page name -> word, where they differ.
 _WORDS = {page_name(word): word for word in DEFAULTS if page_name(word) != word}
+
+
+def shown_presets(optimizer: str) -> dict[str, Any]:
+    """Presets of an optimizer that the page has fields for: a flag is settled by the name."""
+    known = OPTIMIZERS.get(optimizer)
+    presets = {} if known is None else known.presets
+    return {name: value for name, value in presets.items() if value is not True}
+
+
+def _own_options(optimizer: str) -> dict[str, Any]:
+    """What an optimizer's options are where nothing is given."""
+    known = OPTIMIZERS[optimizer]
+    defaults = {option.name: option.default for option in fields(known.kind)}
+    return defaults | shown_presets(optimizer)
+
+
+def with_influence() -> list[str]:
+    """The optimizers whose updates have an influence."""
+    return [name for name, each in OPTIMIZERS.items() if each.kind.has_influence]
 
 
 class SpectrumFile(BaseModel):
@@ -80,6 +99,7 @@ class PageSetting(BaseModel):
 
     if TYPE_CHECKING:  # the fields read in this package
         problem: str = ""
+        optimizer: str = ""
         sigma: float = 1.0
         spectrum: SpectrumFile | None = None
         steps: int = 0
@@ -87,12 +107,27 @@ class PageSetting(BaseModel):
         budget: int = 0
         multiple_of: int = 1
 
+    @model_validator(mode="before")
+    @classmethod
+    def _preset(cls, given: Any) -> Any:
+        """Options that are not given have the optimizer's presets."""
+        if isinstance(given, dict) and isinstance(given.get("optimizer"), str):
+            return shown_presets(given["optimizer"]) | given
+        return given
+
     @model_validator(mode="after")
     def _fits(self) -> Self:
         """Refuse a bad setting before anything is computed."""
         self._check_upload()
         procedure, rule = self.procedure_and_rule()
         procedure.check_rule(rule)
+        if procedure.reuses and not rule.has_influence:
+            raise InputError(
+                "optimizer",
+                f"must be {' or '.join(with_influence())} where data are reused",
+                rule.name,
+                hint="the mean field of Adam is for one pass",
+            )
         self._check_work(procedure, procedure.solves(rule))
         self.limits.capped(procedure.max_batch).units(self.steps, self.budget)
         return self
@@ -166,13 +201,14 @@ class PageSetting(BaseModel):
         """The setting as words, for ``design.by_words``.
 
         An unused field is left out at its default; with another value it is passed on, and
-        refused there. Options at their defaults do not select an update rule.
+        refused there. So are options of the update rule that are as the optimizer has them.
         """
-        options = rule_words()
+        options, own = rule_words(), _own_options(self.optimizer)
         words = {}
         for name, info in type(self).model_fields.items():
             value = getattr(self, name)
-            if value != info.default or (self.uses(name) and name not in options):
+            usual = own.get(name, info.default)
+            if value != usual or (self.uses(name) and name not in options):
                 words[_WORDS.get(name, name)] = value
         return words
 
@@ -180,6 +216,11 @@ class PageSetting(BaseModel):
         """The procedure, and the rule of its updates."""
         words = self.words()
         return procedure_by_words(words), rule_by_words(words)
+
+    @property
+    def work(self) -> int:
+        """Steps x directions."""
+        return self.steps * self.directions
 
     @property
     def directions(self) -> int:

@@ -8,7 +8,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from batchlaw.design.glossary import EXCESS
 
-Name = Literal["greedy", "planned", "constant"]
+Name = Literal["greedy", "best", "planned", "constant"]
+# Of an optimizer without influence: when the plan and the best schedule are searched for.
+Search = Literal["", "on request", "too large"]
 
 
 class Reply(BaseModel):
@@ -44,6 +46,9 @@ class Against(Reply):
     total: float
     excess: float
     noise: float
+    bias: float | None = Field(
+        default=None, description="with Adam, whose batches move it; null where they do not"
+    )
     standard_error: dict[str, float] | None = Field(
         default=None, description="of each, by name; null if the risk is not simulated"
     )
@@ -54,8 +59,10 @@ class Scored(Reply):
 
     batches: list[float] = Field(description="at the steps shown in the view")
     samples: float = Field(description="sum of the batches")
-    effective: float = Field(description="B_eff, or rho_eff where data are reused")
-    score: float = Field(
+    effective: float | None = Field(
+        description="B_eff, or rho_eff where data are reused; null with Adam, which has neither"
+    )
+    score: float | None = Field(
         description="B_eff over the greedy schedule's, or that schedule's rho_eff over its own"
     )
     against_constant: Against
@@ -67,6 +74,9 @@ class Curves(Reply):
 
     total: list[float]
     noise: list[float]
+    uncertainty: list[float] | None = Field(
+        default=None, description="stated relative error of the excess; null if there is none"
+    )
 
 
 class Schedule(Scored):
@@ -86,23 +96,67 @@ class Stage(Reply):
     before: int = Field(description="samples before its first step")
 
 
-class View(Reply):
-    """Rates, influence, schedules and their risks."""
+class Influence(Reply):
+    """How much of each update's noise survives in the final risk."""
 
+    kappa: list[float]
+    share: list[float] = Field(description="relative to its maximum")
+    root: list[float] = Field(description="square root of the share")
+
+
+class Sensitivity(Reply):
+    """d excess / d log B_t at the constant batch, by cause."""
+
+    scales: list[float] = Field(description="through the second moment, which scales the steps")
+    noise: list[float] = Field(description="through the noise that the update injects")
+
+
+class Rule(Reply):
+    """A rule that people use: its excess over that of a constant batch."""
+
+    name: str
+    best: float
+    median: float
+    worst: float
+    steps: int | None = Field(description="its updates, if it changes the rates; else null")
+
+
+class Verdict(Reply):
+    """What the plan recommends, in sentences, and the rules that it was compared with."""
+
+    optimizer: str
+    recommendation: str
+    worth: str
+    evidence: str
+    rules: list[Rule]
+
+
+class View(Reply):
+    """Rates, influence or sensitivity, schedules and their risks."""
+
+    verdict: Verdict | None
+    verdict_reason: str = Field(description="why there is no verdict; else empty")
+    search: Search = Field(
+        description="whether /api/search adds a plan or the best schedule: on request, or not at "
+        "all because the run is too large; empty where there is nothing to add"
+    )
+    certificate: str = Field(description="what is known of the best schedule found; else empty")
     steps: list[int] = Field(description="steps shown: all of them, or 800 evenly spaced")
     rate: list[float]
-    kappa: list[float] = Field(description="influence")
-    share: list[float] = Field(description="influence relative to its maximum")
-    root: list[float] = Field(description="square root of the share")
-    summary: str = Field(description="B_eff, or rho_eff where data are reused")
+    influence: Influence | None = Field(description="null for Adam, whose updates have none")
+    sensitivity: Sensitivity | None = Field(description="with Adam, in place of the influence")
+    summary: str | None = Field(
+        description="B_eff, or rho_eff where data are reused; null with Adam"
+    )
     noise: str = Field(description="the part that batches change: variance or fluctuation")
     schedules: list[Schedule]
-    stages: list[Stage] = Field(description="of the planned schedule")
+    stages: list[Stage] = Field(description="of the planned schedule; empty if there is none")
     prediction: dict[str, float]
     assumptions: list[str]
     method: str
     trace: float = Field(description="sum of the problem's eigenvalues, in units of 1 / rate")
     relative_error: float | None = Field(description="estimated, of the excess; null if unknown")
+    approximations: list[str] = Field(description="with Adam: what its risk neglects")
     notes: list[str]
 
 
@@ -116,6 +170,14 @@ class Along(Reply):
     steps: list[int] = Field(description="number of updates made")
     paths: list[Path]
     reason: str = Field(default="", description="why there are no paths; else empty")
+    note: str = Field(default="", description="how good an approximation is; else empty")
+
+
+class Searched(Reply):
+    """A view with the plan and the best schedule found, and the risk along the run."""
+
+    view: View
+    along: Along
 
 
 class Point(Reply):

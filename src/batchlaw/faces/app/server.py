@@ -23,9 +23,18 @@ from batchlaw.faces.app.downloads import media_types, plan_file
 from batchlaw.faces.app.guard import Guard
 from batchlaw.faces.app.page_setting import PageSetting
 from batchlaw.faces.app.refusals import Bugs, handle_bad_input
-from batchlaw.faces.app.replies import Along, CheckState, Collapse, Drawn, Refusal, Started, View
+from batchlaw.faces.app.replies import (
+    Along,
+    CheckState,
+    Collapse,
+    Drawn,
+    Refusal,
+    Searched,
+    Started,
+    View,
+)
 from batchlaw.faces.app.request import CheckRequest, Download, Drawing, Models
-from batchlaw.faces.app.view import along, score, view
+from batchlaw.faces.app.view import along, score, searched, view
 
 STATIC = Path(__file__).parent / "static"
 # Computations that run at a time, and requests that may wait for one.
@@ -113,7 +122,8 @@ def make_app(names: frozenset[str] = frozenset()) -> FastAPI:
     app = FastAPI(
         title="batchlaw explorer",
         version=__version__,
-        description="Influence, schedules and risks of mini-batch SGD, as the page shows them.",
+        description="Influence, schedules and risks of mini-batch SGD and Adam, as the page shows "
+        "them.",
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
@@ -162,6 +172,12 @@ def _add_computations(app: FastAPI, models: Models) -> None:
     async def get_along(request: Request, setting: PageSetting) -> Along:
         """The risk of each schedule after the updates so far."""
         return await _compute(request, along, setting)
+
+    @app.post("/api/search")
+    @_takes(setting=models.setting)
+    async def get_search(request: Request, setting: PageSetting) -> Searched:
+        """A view with the plan and the best schedule found, for optimizers without influence."""
+        return await _compute(request, searched, setting)
 
     @app.post("/api/collapse")
     @_takes(setting=models.setting)

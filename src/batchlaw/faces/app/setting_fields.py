@@ -12,7 +12,7 @@ from typing import Any
 from pydantic import Field, create_model
 
 from batchlaw._base.errors import InputError
-from batchlaw._base.words import COUNT, Word
+from batchlaw._base.words import CHOICE, COUNT, Word
 from batchlaw.batches.limits import Limits
 from batchlaw.design.vocabulary import (
     DEFAULTS,
@@ -23,11 +23,17 @@ from batchlaw.design.vocabulary import (
     solver_words,
 )
 from batchlaw.faces.app.controls import control, page_name
-from batchlaw.faces.app.fields import ShownWith, described, field_of
-from batchlaw.faces.app.page_setting import LIMITS, UPLOADED, PageSetting, SpectrumFile
+from batchlaw.faces.app.fields import PAGE, ShownWith, described, field_of
+from batchlaw.faces.app.page_setting import (
+    LIMITS,
+    UPLOADED,
+    PageSetting,
+    SpectrumFile,
+    shown_presets,
+)
 from batchlaw.risk.procedure import PROCEDURES, Procedure
 from batchlaw.schedule.registry import RATE_PARAMETERS, RATE_SCHEDULES, users_of
-from batchlaw.schedule.update_rule import RULES, SGD
+from batchlaw.schedule.update_rule import OPTIMIZERS, SGD, Optimizer
 
 # A word, its default, its group, and the values of other fields that it is shown with.
 Row = tuple[Word, Any, str, ShownWith]
@@ -47,6 +53,10 @@ def page_setting() -> type[PageSetting]:
         | _fields(_procedure())
         | _fields(_budget())
     )
+    # Choosing an optimizer fills in its presets.
+    rows["optimizer"][1].json_schema_extra[PAGE]["presets"] = {
+        name: shown_presets(name) for name in OPTIMIZERS
+    }
     return create_model("PageSetting", __base__=PageSetting, **rows)
 
 
@@ -76,27 +86,35 @@ def _problem() -> Iterator[Row]:
 
 
 def _procedure() -> Iterator[Row]:
-    """Procedures with batches, their options, and the options of update rules."""
+    """Procedures with batches, their options, optimizers and their options."""
     group = "Procedure"
     known = {name: kind for name, kind in PROCEDURES.items() if kind.summary}
     with_rules = [name for name, kind in known.items() if _takes_rules(kind)]
-    # Everything on the page is drawn from influences.
-    rules = [kind for kind in RULES.values() if kind.has_influence]
     for word in solver_words():
         users = [name for name, kind in known.items() if word.name in _defaults(kind)]
-        owners = [kind for kind in rules if word.name in _defaults(kind)]
+        owners = [name for name, each in OPTIMIZERS.items() if _can_set(each, word.name)]
         if word.name == "procedure":
             yield replace(word, choices=tuple(known)), DEFAULTS[word.name], group, {}
         elif users:
             yield word, _defaults(known[users[0]])[word.name], group, {"procedure": users}
-        elif word.name == "optimizer" and len(rules) > 1:
-            names = tuple(kind.name for kind in rules)
+        elif word.name == "optimizer":
+            names = tuple(OPTIMIZERS)
             yield replace(word, choices=names), names[0], group, {"procedure": with_rules}
         elif owners:
             shown: ShownWith = {"procedure": with_rules}
-            if len(owners) < len(rules):
-                shown = {**shown, "optimizer": [kind.name for kind in owners]}
-            yield word, _defaults(owners[0])[word.name], group, shown
+            if len(owners) < len(OPTIMIZERS):
+                shown = {**shown, "optimizer": owners}
+            offered = control(word.name).choices
+            if offered:
+                yield replace(word, kind=CHOICE, choices=offered), offered[0], group, shown
+            else:
+                default = _defaults(OPTIMIZERS[owners[0]].kind)[word.name]
+                yield word, default, group, shown
+
+
+def _can_set(optimizer: Optimizer, option: str) -> bool:
+    """Whether an optimizer has an option that is not settled by its name, as a preset flag is."""
+    return option in _defaults(optimizer.kind) and optimizer.presets.get(option) is not True
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:

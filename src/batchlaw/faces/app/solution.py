@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw._base.errors import Unstable
+from batchlaw._base.errors import InputError, Unstable
 from batchlaw.batches.allocation import allocate
 from batchlaw.design.by_words import Words, problem_by_words, problem_seed, rates_by_words
 from batchlaw.design.case import Case
+from batchlaw.design.optimum import optimal_batches
+from batchlaw.faces.app.controls import MOST_STAGES
 from batchlaw.faces.app.page_setting import PageSetting
-from batchlaw.faces.app.replies import Against, Name, Parts
+from batchlaw.faces.app.replies import Against, Name, Parts, Search
 from batchlaw.model.problem import Problem
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.risk.procedures import OnePass
 from batchlaw.risk.result import TERMS, Risk
+
+# Steps x directions up to which a rule without influence is searched for its plan in every view
+# (a third of a second), and for that and the best schedule on request (seconds).
+SEARCHED_AT_ONCE, MOST_SEARCHED = 2**13, 2**16
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,17 +42,22 @@ class Solution:
     schedules
         Batches by name.
     plan
-        The plan behind the planned schedule.
+        The plan behind the planned schedule; None where a search for it would take too long.
+    certificate
+        With the best schedule found: what is known of it.
     """
 
     setting: PageSetting
     case: Case
     schedules: dict[Name, FloatArray]
-    plan: Plan
+    plan: Plan | None
+    certificate: str = ""
 
     @classmethod
     def of(cls, setting: PageSetting) -> Solution:
         case = case_of(setting)
+        if not case.rule.has_influence:
+            return cls._without_influence(setting, case)
         # A view has the risks themselves: with data reuse they would be computed twice.
         plan = staged_plan(setting, case, whole_risk=not case.procedure.reuses)
         schedules: dict[Name, FloatArray] = {
@@ -54,6 +66,57 @@ class Solution:
             "constant": _constant(setting, case),
         }
         return cls(setting, case, schedules, plan)
+
+    @classmethod
+    def _without_influence(cls, setting: PageSetting, case: Case) -> Solution:
+        """The plan has to be searched for, and only a short search fits into a view."""
+        schedules: dict[Name, FloatArray] = {"constant": _constant(setting, case)}
+        if setting.work > SEARCHED_AT_ONCE:
+            return cls(setting, case, schedules, None)
+        plan = staged_plan(setting, case)
+        return cls(setting, case, {"planned": plan.batches.astype(np.float64), **schedules}, plan)
+
+    def searched(self) -> Solution:
+        """With the plan, and the best stationary schedule found, for a rule without influence."""
+        if self.case.rule.has_influence:
+            return self
+        setting, case = self.setting, self.case
+        if setting.work > MOST_SEARCHED:
+            raise InputError(
+                "steps",
+                f"must be at most {MOST_SEARCHED // setting.directions} for a search with "
+                f"{setting.directions} directions",
+                f"{setting.steps}",
+            )
+        plan = self.plan or staged_plan(setting, case)
+        best = optimal_batches(
+            case.problem,
+            case.gamma,
+            setting.budget,
+            min_batch=setting.limits.min_batch,
+            max_batch=setting.limits.max_batch,
+            multiple_of=setting.limits.multiple_of,
+            stages=min(setting.steps, MOST_STAGES),
+            rule=case.rule,
+        )
+        schedules: dict[Name, FloatArray] = {
+            "best": np.asarray(best.batches, np.float64),
+            "planned": plan.batches.astype(np.float64),
+            "constant": self.schedules["constant"],
+        }
+        return Solution(setting, case, schedules, plan, best.certificate)
+
+    @property
+    def constant(self) -> int:
+        """The row of the constant schedule."""
+        return list(self.schedules).index("constant")
+
+    @property
+    def search(self) -> Search:
+        """What a search would add."""
+        if self.case.rule.has_influence or self.certificate:
+            return ""
+        return "on request" if self.setting.work <= MOST_SEARCHED else "too large"
 
     @property
     def noise(self) -> str:
@@ -99,8 +162,10 @@ class Solution:
         return risk.ratio(term, row, other)
 
     def against(self, risk: Risk, row: int, other: int) -> Against:
-        """One schedule's whole risk, excess and noise over another's."""
+        """One schedule's whole risk, excess, noise and with Adam bias over another's."""
         terms = {"total": "total", "excess": "excess", "noise": self.noise}
+        if not self.case.rule.has_influence:
+            terms["bias"] = "bias"
         found = {name: self.ratio(risk, term, row, other) for name, term in terms.items()}
         errors = {name: error for name, (_, error) in found.items()}
         simulated = bool(risk.leave_one_out) and row != other
@@ -204,8 +269,8 @@ def _constant(setting: PageSetting, case: Case) -> FloatArray:
 class SolutionCache:
     """Solutions of the last settings, each solved once even if requested concurrently."""
 
-    def __init__(self, size: int = 8) -> None:
-        self._size = size
+    def __init__(self, make: Callable[[PageSetting], Solution], size: int = 8) -> None:
+        self._make, self._size = make, size
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -218,7 +283,7 @@ class SolutionCache:
                 self._entries.popitem(last=False)
         with entry.lock:
             if entry.solution is None:
-                entry.solution = Solution.of(setting)
+                entry.solution = self._make(setting)
             return entry.solution
 
 
@@ -228,4 +293,5 @@ class _Entry:
     solution: Solution | None = None
 
 
-solve = SolutionCache().solution
+solve = SolutionCache(Solution.of).solution
+search = SolutionCache(lambda setting: solve(setting).searched()).solution

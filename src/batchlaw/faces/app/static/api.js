@@ -42,6 +42,12 @@ export async function ask(path, body) {
   }
 }
 
+// Cancels the last request to a path.
+export function drop(path) {
+  latest.get(path)?.abort();
+  latest.delete(path);
+}
+
 // Cancels all requests.
 export function forget() {
   for (const controller of latest.values()) controller.abort();

@@ -1,8 +1,8 @@
 // Line charts, risk bars and the collapse. Colours come from the style sheet, light or dark.
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
-const DASH = { greedy: [], planned: [], constant: [7, 4], drawn: [2, 3] };
-const WIDTH = { greedy: 1.5, planned: 3 };
+const DASH = { greedy: [], best: [], planned: [], constant: [7, 4], drawn: [2, 3] };
+const WIDTH = { greedy: 1.5, best: 1.5, planned: 3 };
 const HEIGHT = 300;
 
 export const short = (value) => {
@@ -69,7 +69,19 @@ export function influence(chart, view) {
       { ...FIRST }, line("learning rate", "constant"),
       line("influence κ", "greedy", { scale: "share", dash: [2, 3], width: 2 }), line("√κ", "planned", { scale: "share" }),
     ],
-  }, [view.steps, view.rate, view.share, view.root]);
+  }, [view.steps, view.rate, view.influence.share, view.influence.root]);
+}
+
+export function sensitivity(chart, view) {
+  chart.draw({
+    key: "sensitivity",
+    scales: { x: { time: false }, y: { range: (_, low, high) => [0, 1.05 * high] }, slope: {} },
+    axes: [{ label: "update" }, { label: "learning rate", side: 3 }, { label: "d excess / d log batch", scale: "slope", side: 1, grid: { show: false } }],
+    series: [
+      { ...FIRST }, line("learning rate", "constant"),
+      line("through the scales (v)", "best", { scale: "slope", dash: [2, 3], width: 2 }), line("through the noise", "planned", { scale: "slope" }),
+    ],
+  }, [view.steps, view.rate, view.sensitivity.scales, view.sensitivity.noise]);
 }
 
 export function batches(chart, view, drawn) {

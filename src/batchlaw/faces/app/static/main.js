@@ -1,7 +1,7 @@
 // The page: each change of the setting queries the server and shows the reply.
 
-import { ask, download, forget, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
-import { along, bars, batches, Chart, collapse, influence, short, spread } from "./charts.js";
+import { ask, download, drop, forget, readCheck, Refused, schema, startCheck, stopCheck } from "./api.js";
+import { along, bars, batches, Chart, collapse, influence, sensitivity, short, spread } from "./charts.js";
 import { Drawing } from "./draw.js";
 import { fieldsOf, State } from "./state.js";
 
@@ -54,15 +54,17 @@ function forgive(about) {
   delete document.body.dataset.stale;
 }
 
-function table(id, header, rows) {
+// ``classes`` are those of the columns.
+function table(id, header, rows, classes = []) {
   const line = (cells, tag) => {
     const row = document.createElement("tr");
-    for (const cell of cells) {
+    cells.forEach((cell, k) => {
       const node = document.createElement(tag);
       node.textContent = cell;
+      node.className = classes[k] ?? "";
       if (tag === "th") node.scope = "col";
       row.append(node);
-    }
+    });
     return row;
   };
   $(id).tHead.replaceChildren(line(header, "th"));
@@ -76,11 +78,14 @@ const uncertain = (text, error) => (error === undefined || error === null ? text
 function compared(row, part, term) {
   const value = uncertain(short(row.risk[part]), row.risk.standard_error?.[part]);
   if (row.name === "constant") return value;
-  const percent = 100 * (row.against_constant[term] - 1);
   const error = row.against_constant.standard_error?.[term];
-  const digits = error ? 2 : 3;
-  const shown = `${percent > 0 ? "+" : ""}${Number(percent.toPrecision(digits))} %`;
+  const shown = change(row.against_constant[term], error ? 2 : 3);
   return `${value}\n${uncertain(shown, error === undefined ? error : 100 * error)}`;
+}
+
+function change(ratio, digits = 3) {
+  const percent = 100 * (ratio - 1);
+  return `${percent > 0 ? "+" : ""}${Number(percent.toPrecision(digits))} %`;
 }
 
 function rows() {
@@ -95,23 +100,56 @@ function explain(name, reason) {
   $(`${name}-picture`).hidden = Boolean(reason);
 }
 
+function showVerdict({ verdict, verdict_reason: reason }) {
+  explain("verdict", reason);
+  if (!verdict) return;
+  for (const part of ["recommendation", "worth", "evidence"]) $(part).textContent = sentence(verdict[part]);
+  $("other-rules").hidden = !verdict.rules.length;
+  // On a known problem there is one number; over a range of problems there are three.
+  const one = verdict.rules.every((rule) => rule.best === rule.worst);
+  const parts = one ? ["median"] : ["best", "median", "worst"];
+  table("rules", ["rule", ...(one ? ["its excess against constant"] : ["excess at best", "median", "at worst"])], verdict.rules.map((rule) => [
+    rule.steps ? `${rule.name} (${rule.steps} updates)` : rule.name, ...parts.map((part) => change(rule[part])),
+  ]));
+}
+
+const sentence = (text) => `${text[0].toUpperCase()}${text.slice(1)}.`;
+
+// The columns of the summary: head, class and cell of a row.
+function columns({ noise, summary, sensitivity: adam }) {
+  return [
+    ["schedule", "", (row) => row.name],
+    ["risk", "", (row) => compared(row, "total", "total")],
+    ["excess", "", (row) => compared(row, "excess", "excess")],
+    ...(adam ? [["bias", "", (row) => compared(row, "bias", "bias")]] : []),
+    [noise, "", (row) => compared(row, noise, "noise")],
+    ...(summary ? [[summary, "minor", (row) => short(row.effective)], ["score", "least", (row) => `${(100 * row.score).toFixed(2)} %`]] : []),
+    ["samples", "minor", (row) => short(row.samples)],
+  ];
+}
+
 function show() {
   const { view } = page;
   if (!view) return;
   const { noise } = view;
-  table("summary", ["schedule", "risk", "excess", noise, view.summary, "score", "samples"], rows().map((row) => [
-    row.name, compared(row, "total", "total"), compared(row, "excess", "excess"), compared(row, noise, "noise"),
-    short(row.effective), `${(100 * row.score).toFixed(2)} %`, short(row.samples),
-  ]));
+  showVerdict(view);
+  for (const node of document.querySelectorAll("[data-with]")) node.hidden = !view[node.dataset.with];
+  const shown = columns(view);
+  table("summary", shown.map(([head]) => head), rows().map((row) => shown.map(([, , cell]) => cell(row))), shown.map(([, kind]) => kind));
   $("method").textContent = [
-    `Risk: ${view.method}`, view.relative_error ? `an approximation, estimated relative error of the excess ${view.relative_error.toExponential(1)}` : "",
+    `Risk: ${view.method}`, view.relative_error ? `an approximation, ${view.sensitivity ? "stated" : "estimated"} relative error of the excess ${view.relative_error.toExponential(1)}` : "",
+    ...view.approximations,
   ].filter(Boolean).join("; ");
+  $("searching").hidden = view.search !== "on request";
+  $("certificate").hidden = !view.certificate;
+  $("certificate").textContent = view.certificate && `The best schedule found is ${view.certificate}.`;
   $("notes").hidden = !view.notes.length;
   $("notes").textContent = view.notes.map((note) => note[0].toUpperCase() + note.slice(1)).join(". ");
-  influence(charts.influence, view);
+  (view.influence ? influence : sensitivity)(charts.influence, view);
   batches(charts.batches, view, page.drawn);
   bars($("risk-bars"), rows(), noise);
   $("spectrum-note").textContent = `The plan takes the spectrum on the left, whose eigenvalues sum to ${short(view.trace)}. For a model whose spectrum is not known, batchlaw plan is safe for a range of them.`;
+  explain("plan", view.stages.length ? "" : view.verdict_reason);
   table("stages", ["updates", "batch", "samples before"], view.stages.map((s) => [`${s.first} to ${s.last}`, s.batch, s.before]));
   $("assumptions").replaceChildren(...view.assumptions.map((text) => {
     const item = document.createElement("li");
@@ -124,6 +162,7 @@ function showAlong() {
   const run = page.along;
   if (!run) return;
   explain("along", run.reason);
+  $("along-note").textContent = run.note && sentence(run.note);
   if (run.reason) return;
   const part = $("along-part").value;
   const paths = page.drawn?.path ? [...run.paths, { name: "drawn", ...page.drawn.path }] : run.paths;
@@ -143,6 +182,8 @@ async function compute() {
   $("check-said").textContent = page.check ? "stopped: the setting has changed" : "";
   stop();
   page.measured = null;
+  drop("/api/search");
+  $("search-said").textContent = "";
   // In parallel; slower replies are shown after the view. A refusal common to all is shown once.
   const first = ask("/api/view", setting);
   const slower = [ask("/api/along", setting), ask("/api/collapse", setting)];
@@ -160,12 +201,28 @@ async function compute() {
     document.body.dataset.shown = String(Number(document.body.dataset.shown ?? 0) + 1);
     if (state.heights) during(score());
     const rest = await Promise.allSettled([
-      slower[0].then((run) => { if (run) { page.along = run; showAlong(); } }),
+      slower[0].then((run) => { if (run && !page.view.certificate) { page.along = run; showAlong(); } }),
       slower[1].then((points) => { if (points) { page.collapse = points; showCollapse(); } }),
     ]);
     const failed = rest.find((each) => each.status === "rejected");
     if (failed) throw failed.reason;
   } catch (error) { complain(error); }
+}
+
+// Adds the plan and the best schedule that a search finds, unless the setting has changed.
+async function search() {
+  const { setting } = page;
+  $("search").disabled = true;
+  $("search-said").textContent = "searching";
+  try {
+    const found = await ask("/api/search", setting);
+    if (!found || !same(setting, page.setting)) return;
+    page.view = found.view;
+    page.along = found.along;
+    $("search-said").textContent = "";
+    show();
+    showAlong();
+  } catch (error) { $("search-said").textContent = reason(error); } finally { $("search").disabled = false; }
 }
 
 // Drop a score for a setting other than the one shown: the new view requests it again.
@@ -300,6 +357,7 @@ async function start() {
   state = new State(schemas, $("controls"), kept, changed, refuse);
   $("clear-drawing").addEventListener("click", () => drawing.clear());
   $("along-part").addEventListener("change", showAlong);
+  $("search").addEventListener("click", () => during(search()));
   $("start-check").addEventListener("click", check);
   window.addEventListener("pagehide", stop);
   $("stop-check").addEventListener("click", () => { stop(); $("check-said").textContent += ", stopped"; });

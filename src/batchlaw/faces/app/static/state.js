@@ -151,9 +151,20 @@ export class State {
     this.set(field, columns);
   }
 
+  // A field's default, given the others: an optimizer presets some of its options.
+  usual(name) {
+    for (const [other, { presets }] of Object.entries(this.fields)) {
+      const own = presets?.[this.values[other]];
+      if (own && name in own) return own[name];
+    }
+    return this.fields[name].usual;
+  }
+
   // The input being typed in or moved is left alone.
   set(name, value, moving = null) {
     this.values[name] = value;
+    const { presets = {} } = this.fields[name];
+    for (const other of Object.values(presets).flatMap(Object.keys)) this.values[other] = this.usual(other);
     this.show(moving);
     const missing = Object.keys(this.inputs).find((each) => this.fields[each].kind === "file" && this.shown(each) && !this.values[each]);
     if (missing) { this.writeAddress(); this.refused(`choose a file with the ${missing}`); return; }
@@ -198,7 +209,7 @@ export class State {
   writeAddress() {
     const parts = new URLSearchParams();
     for (const [name, value] of Object.entries(this.request())) {
-      if (value === this.fields[name].usual) continue;
+      if (value === this.usual(name)) continue;
       parts.set(name, this.fields[name].kind === "file" ? JSON.stringify(value) : value ?? "");
     }
     for (const kept of this.kept) if (kept.value !== kept.dataset.usual) parts.set(kept.id, kept.value);
@@ -213,6 +224,7 @@ export class State {
       const text = parts.get(name);
       this.values[name] = text === null ? field.usual : this.parsed(field, text);
     }
+    for (const name of Object.keys(this.fields)) if (!parts.has(name)) this.values[name] = this.usual(name);
     for (const kept of this.kept) {
       kept.value = parts.get(kept.id) ?? kept.dataset.usual;
       if (!kept.value) kept.value = kept.dataset.usual;  // a link with an unknown choice
