@@ -47,7 +47,7 @@ class Advice:
     verdict: Verdict
 
 
-def equal_samples(constant: IntArray, batches: FloatArray) -> FloatArray:
+def equal_samples(constant: IntArray, batches: FloatArray | IntArray) -> FloatArray:
     """The constant batch, scaled to the samples of a schedule."""
     return np.asarray(constant * (float(batches.sum()) / float(constant.sum())))
 
