@@ -13,4 +13,4 @@ from batchlaw.evidence.claims.claim import Task
 
 def tasks(size: CheckSize) -> list[Task]:
     """Independent tasks; nothing is drawn."""
-    return [*exponents.tasks(size.quick), *effective.tasks(), *rules.tasks(size.quick)]
+    return [*exponents.tasks(size.quick), *effective.tasks(size.quick), *rules.tasks(size.quick)]
