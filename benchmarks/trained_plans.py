@@ -37,6 +37,12 @@ from batchlaw.jobs.store import DONE, Store
 
 STORE = Path(__file__).with_suffix(".csv")
 FIELDS = ("optimizer", "rates", "peak", "schedule", "seed", "validation", "training", "batches")
+# Started and given up: a bold plan after one seed, and a shape where the plan is a constant batch.
+LEFT_OUT = {
+    ("adamw", "wsd-linear", BOLD),
+    ("adamw", "drop", PLAN),
+    ("adamw", "drop", CONSTANT),
+}
 # Plans that today's planner does not make.
 EARLIER = "earlier plan"
 
@@ -49,6 +55,8 @@ def from_studies(folders: list[Path]) -> None:
             for row in store.rows():
                 if row.status == DONE and row.cell["task"] == "transformer":
                     cell = row.cell | row.result | {"batches": shortened(row.cell["batches"])}
+                    if (cell["optimizer"], cell["rates"], cell["schedule"]) in LEFT_OUT:
+                        continue
                     key = tuple(str(cell[name]) for name in FIELDS[:5])
                     rows[key] = {name: cell[name] for name in FIELDS}
     with STORE.open("w", newline="") as file:
@@ -69,14 +77,19 @@ def shortened(batches):
 def losses():
     """(optimizer, rates, schedule, peak) -> seed -> validation loss."""
     found = {}
-    with STORE.open(newline="") as file:
-        for row in csv.DictReader(file):
-            schedule = row["schedule"]
-            if schedule == PLAN and row["batches"] != planned(row["optimizer"], row["rates"]):
-                schedule = EARLIER
-            key = row["optimizer"], row["rates"], schedule, float(row["peak"])
-            found.setdefault(key, {})[int(row["seed"])] = float(row["validation"])
+    for row in read(STORE):
+        schedule = row["schedule"]
+        if schedule == PLAN and row["batches"] != planned(row["optimizer"], row["rates"]):
+            schedule = EARLIER
+        key = row["optimizer"], row["rates"], schedule, float(row["peak"])
+        found.setdefault(key, {})[int(row["seed"])] = float(row["validation"])
     return found
+
+
+def read(path):
+    """Rows of the stored losses."""
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
 
 
 PLANNED = {}

@@ -10,7 +10,6 @@ from batchlaw.batches.rules import RULES, ChangesRates, rules_of
 from batchlaw.design.plan_cases import PlanCases
 from batchlaw.design.within_limits import within_limits
 from batchlaw.faces.cli import main
-from batchlaw.plans.evidence import COSINE, EXPONENTIAL, LINEAR, shape_of
 from batchlaw.plans.trainers import TRAINERS
 from batchlaw.plans.verdict import Verdict
 from batchlaw.plans.worth import LossLevel
@@ -147,11 +146,3 @@ def test_a_verdict_whose_json_is_wrong_is_refused(entry):
     assert Verdict.from_dict(values).steps == {"Seesaw": 7}
     with refused("verdict"):
         Verdict.from_dict(values | entry)
-
-
-def test_rates_are_of_a_trained_shape_only_where_they_are_near_it():
-    assert shape_of(bl.wsd(3000, 2e-4, warmup=100)) == EXPONENTIAL
-    assert shape_of(bl.wsd(500, 1.0, warmup=10, stable=0.82, decay="linear")) == LINEAR
-    assert shape_of(bl.cosine(500, 1.0, warmup=0.05)) == COSINE
-    assert shape_of(bl.constant(500, 1.0)) is None
-    assert shape_of(bl.constant(5, 1.0)) is None
