@@ -58,8 +58,8 @@ TRAINED = (
     Trained(0.999, EXPONENTIAL, True, -0.068, -0.043),
     Trained(0.999, SHORT, True, -0.029, -0.019),
     Trained(0.999, LINEAR, False, 0.030, 0.224),
-    Trained(0.999, COSINE, False, -0.048, 0.257),
-    Trained(0.95, EXPONENTIAL, True, -0.041, -0.017),
+    Trained(0.999, COSINE, False, -0.060, 0.245),
+    Trained(0.95, EXPONENTIAL, True, -0.038, -0.017),
 )
 
 
