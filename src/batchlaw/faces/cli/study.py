@@ -15,6 +15,7 @@ from batchlaw._base.files import OutputDirectory
 from batchlaw._base.machine import cores
 from batchlaw.evidence.study.cells import group_cells, pilot_cells, run_cell
 from batchlaw.evidence.study.plan import StudyPlan, make_plan, read_plan, write_plan
+from batchlaw.evidence.study.schedules import CONSTANT, SCHEDULES
 from batchlaw.evidence.study.summary import write
 from batchlaw.faces.cli.inputs import Flag, Whole
 from batchlaw.faces.cli.progress import progress_bars
@@ -23,6 +24,10 @@ from batchlaw.jobs.store import FAILED, Store
 from batchlaw.jobs.workers import Workers, worker_processes
 
 STORE = "study.sqlite"
+SCHEDULE_HELP = (
+    "Only the constant batch and these schedules (may be repeated): "
+    f"{', '.join(name for name in SCHEDULES if name != CONSTANT)}."
+)
 Names = Annotated[list[str] | None, Parameter(negative=())]
 
 
@@ -32,7 +37,7 @@ def study(
     output_dir: Path = Path("results/study"),
     task: Names = None,
     optimizer: Names = None,
-    schedule: Names = None,
+    schedule: Annotated[list[str] | None, Parameter(negative=(), help=SCHEDULE_HELP)] = None,
     rates: Names = None,
     hours: float = 2.0,
     workers: Whole | None = None,
@@ -57,10 +62,6 @@ def study(
     optimizer
         Only these optimizers (may be repeated): sgd, momentum, adamw; or, with the transformer
         only, adamw-0.95, whose beta2 is 0.95 instead of 0.999.
-    schedule
-        Only the constant batch and these schedules (may be repeated): default plan, bold plan
-        (adamw only), oracle, oracle, floor, proxy, 4 stages, linear ramp, late-large,
-        early-large, like the rate.
     rates
         Only these shapes of the rates (may be repeated): wsd, wsd-linear, cosine; or, with the
         transformer only, wsd-short (the decay is the last 30 %) and drop (to a tenth, at 80 %).
