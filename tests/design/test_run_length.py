@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw.batches.rules import RULES
 from batchlaw.design.comparison import compare, noise_scales
 from batchlaw.design.run_length import (
     CostModel,
@@ -70,11 +71,11 @@ def test_the_comparison_is_at_an_equal_budget_and_led_by_the_oracle(paper):
     rows = compare(paper, bl.wsd(64, 0.05), 512)
     names = [row.name for row in rows]
     assert names[:2] == ["greedy", "constant"]
-    assert len(names) == 6
+    assert set(names) == {"greedy", *RULES}
     assert all(row.batches.sum() == 512 for row in rows)
-    totals = {row.name: row.risk.total for row in rows}
+    totals = {row.name: row.risk.total for row in rows if row.rates.size == 64}
     assert min(totals, key=totals.get) == "greedy"
-    doubling = rows[names.index("batch doubling")]
+    doubling = rows[names.index("batch doubling, rate halved")]
     assert doubling.rates[-1] == pytest.approx(0.05 / 8)
     assert doubling.batches[-1] / doubling.batches[0] == pytest.approx(8, rel=0.3)
 
