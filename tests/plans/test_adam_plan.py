@@ -35,7 +35,7 @@ def test_a_known_problem_is_judged_in_the_sketchs_own_coordinates():
     problem = bl.Problem.power_law(2.0, 1.5, 8, dim=200, seed=1)
     rates = bl.wsd(60, 0.02)
     plan = bl.plan(rates, 480, spectrum=problem, rule=ADAMW, stages=3, bold=True)
-    schedules = {"plan": plan.batches, "constant": np.full(60, 8)}
+    schedules = {"plan": plan.batches, "constant": np.full(60, plan.batches.mean())}
     risk = bl.one_pass_risk(problem, rates, schedules, rule=ADAMW)
     ratio = plan.prediction["excess_against_constant"]
     assert ratio == pytest.approx(risk.excess[0] / risk.excess[1], rel=1e-12)
