@@ -6,9 +6,11 @@
 The runs are cells of the study; docs/adam.md has the commands. Every difference is to the constant
 batch at the same peak rate, paired by seed, with a 95 % interval of Student's t.
 
-The prediction was fixed before training: the median over the range of problems that the planner
-uses, which is what ``batchlaw plan`` prints. "SGD's noise" is what the plan for AdamW went by
-before there was a theory of Adam: the noise that a schedule leaves, by SGD's worst-case influence.
+The prediction is the median over the range of problems that the planner uses, which is what
+``batchlaw plan`` prints. The range stood before training; that its median is judged was written
+down when the runs under the paper's WSD had been seen. "SGD's noise" is what the plan for AdamW
+went by before there was a theory of Adam: the noise that a schedule leaves, by SGD's worst-case
+influence.
 """
 
 from __future__ import annotations
