@@ -31,7 +31,7 @@ from batchlaw.evidence.study.schedules import (
     OPTIMIZERS,
     PLAN,
     RATES,
-    batches_of,
+    schedule_of,
 )
 from batchlaw.evidence.study.statistics import paired
 from batchlaw.influences.worst_case import power_law_candidates, robust_influence
@@ -104,7 +104,7 @@ def planned(optimizer, rates):
     """Today's plan."""
     if (optimizer, rates) not in PLANNED:
         gamma = RATES[rates](800, 1.0)
-        PLANNED[optimizer, rates] = shortened(batches_of(PLAN, optimizer, gamma, 8))
+        PLANNED[optimizer, rates] = shortened(schedule_of(PLAN, optimizer, gamma, 8).batches)
     return PLANNED[optimizer, rates]
 
 
@@ -132,7 +132,7 @@ def predictions(optimizer, rates, schedules):
     sizes = {
         name: earlier(optimizer, rates)
         if name == EARLIER
-        else batches_of(name, optimizer, gamma, 8)
+        else schedule_of(name, optimizer, gamma, 8).batches
         for name in (CONSTANT, *schedules)
     }
     ratios = score(gamma, sizes, OPTIMIZERS[optimizer])

@@ -25,6 +25,7 @@ ROOMS = [
     "risk",
     "theory",
     "from_data",
+    "datasets",
     "design",
     "plans",
     "torch_support",

@@ -8,7 +8,7 @@ import pytest
 import batchlaw as bl
 
 TOP = """
-    Case InputError Limits Plan PowerLaw Problem Risk Unstable UpdateRule __version__
+    Case InputError Limits Plan PowerLaw Problem Risk Run Unstable UpdateRule __version__
     adam allocate constant cosine effective_batch effective_fluctuation ema gradient_descent_risk
     influence influence_proxy linear multi_pass_law multi_pass_risk one_pass_law
     one_pass_risk optimal_batches plan polynomial schedule_families sgd
@@ -31,6 +31,9 @@ SUBMODULES = {
         reuse_exponent tail_concentration tail_spectral_ratio tightest
         top_sample_eigenvalue transition_covariance uniform_covariance wsd_decay_mass
         wsd_kernel_mass wsd_mass
+    """,
+    "datasets": """
+        batch_schedules blocks pilot_spectrum
     """,
     "design": """
         BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale

@@ -32,6 +32,7 @@ from batchlaw.schedule.update_rule import UpdateRule, sgd
 if _TYPE_CHECKING:
     from batchlaw.design.case import Case
     from batchlaw.design.optimum import optimal_batches
+    from batchlaw.from_data.run import Run
     from batchlaw.plans.plan import Plan
     from batchlaw.plans.planner import plan
     from batchlaw.theory.laws import multi_pass_law, one_pass_law
@@ -40,6 +41,7 @@ if _TYPE_CHECKING:
 _LAZY = {
     "Case": "batchlaw.design.case",
     "Plan": "batchlaw.plans.plan",
+    "Run": "batchlaw.from_data.run",
     "multi_pass_law": "batchlaw.theory.laws",
     "one_pass_law": "batchlaw.theory.laws",
     "optimal_batches": "batchlaw.design.optimum",
@@ -48,6 +50,7 @@ _LAZY = {
 # Public submodules, imported on first use: public name -> module.
 _SUBMODULES = {
     "bounds": "batchlaw.theory.bounds",
+    "datasets": "batchlaw.datasets",
     "design": "batchlaw.design",
     "estimate": "batchlaw.from_data",
     "plots": "batchlaw.plots",
@@ -63,6 +66,7 @@ __all__ = [
     "PowerLaw",
     "Problem",
     "Risk",
+    "Run",
     "Unstable",
     "UpdateRule",
     "__version__",

@@ -36,8 +36,8 @@ from batchlaw.evidence.study.schedules import (
     PLAN,
     RATES,
     REFERENCE,
-    batches_of,
     noise_influence,
+    schedule_of,
     schedules_for,
     stable_limit,
 )
@@ -79,15 +79,15 @@ def test_every_schedule_spends_the_same_samples_in_the_same_steps(optimizer, rat
     gamma = RATES[rates](97, 0.3)
     assert gamma.size == 97
     for schedule in schedules_for(optimizer):
-        batches = batches_of(schedule, optimizer, gamma, 5, SPECTRUM)
+        batches = schedule_of(schedule, optimizer, gamma, 5, SPECTRUM).batches
         assert batches.shape == (97,)
         assert batches.sum() == 485
         assert batches.min() >= 1
-    assert batches_of(REFERENCE, optimizer, gamma, 5).tolist() == [20] * 97
+    assert schedule_of(REFERENCE, optimizer, gamma, 5).batches.tolist() == [20] * 97
 
 
 def test_the_stages_of_the_oracle_are_four_up_to_what_rounding_left():
-    batches = batches_of("4 stages", "sgd", RATES["wsd"](100, 0.5), 7, SPECTRUM)
+    batches = schedule_of("4 stages", "sgd", RATES["wsd"](100, 0.5), 7, SPECTRUM).batches
     assert (np.diff(batches) != 0).sum() <= 4
 
 
@@ -184,7 +184,7 @@ def test_measured_noise_of_a_regression_is_the_exact_one(schedule):
     rates = RATES["wsd"](60, 0.5)
     mu = np.linalg.eigvalsh(data.covariance)[::-1]
     spectrum = ModelSpectrum("gauss-newton", mu, 1.0, 0.0, mu.size, 442)
-    batches = batches_of(schedule, "sgd", rates, 4, spectrum)
+    batches = schedule_of(schedule, "sgd", rates, 4, spectrum).batches
     blocks = [measure(data, train(data, "sgd", rates, batches, s, 400)[0]) for s in range(8)]
     noise = np.array([block["noise"] for block in blocks])
     error = noise.std(ddof=1) / math.sqrt(8)

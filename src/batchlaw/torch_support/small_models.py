@@ -15,7 +15,9 @@ from torch.nn import functional
 from batchlaw._base.checks import FloatArray, IntArray
 
 HIDDEN = 32
-WIDTH, LAYERS, HEADS, CONTEXT = 48, 2, 4, 64
+# Width and layers of the transformers: 69 000 and 740 000 parameters.
+SMALL, LARGE = (48, 2), (128, 4)
+HEADS, CONTEXT = 4, 64
 # Windows of text for the loss, and for the spectrum.
 LOSS_WINDOWS, SPECTRUM_WINDOWS = 256, 128
 
@@ -80,7 +82,10 @@ def classifier_task(
 
 
 def text_task(
-    training: NDArray[np.uint8], validation: NDArray[np.uint8], letters: int
+    training: NDArray[np.uint8],
+    validation: NDArray[np.uint8],
+    letters: int,
+    size: tuple[int, int] = SMALL,
 ) -> TrainingTask:
     """Next characters of windows: one pass over shuffled positions, most of them left unused."""
 
@@ -92,7 +97,7 @@ def text_task(
         return windows(text, np.linspace(0, text.size - CONTEXT - 1, count).astype(np.int64))
 
     return TrainingTask(
-        lambda: CharacterModel(letters),
+        lambda: CharacterModel(letters, *size),
         training.size - CONTEXT,
         "one pass",
         lambda indices: windows(training, indices),
@@ -128,15 +133,15 @@ class Block(nn.Module):
 
 
 class CharacterModel(nn.Module):
-    """A transformer of 69 000 parameters that predicts the next character."""
+    """A transformer that predicts the next character."""
 
-    def __init__(self, letters: int) -> None:
+    def __init__(self, letters: int, width: int, layers: int) -> None:
         super().__init__()
-        self.letter = nn.Embedding(letters, WIDTH)
-        self.place = nn.Parameter(0.02 * torch.randn(CONTEXT, WIDTH))
-        self.blocks = nn.Sequential(*(Block(WIDTH) for _ in range(LAYERS)))
-        self.norm = nn.LayerNorm(WIDTH)
-        self.head = nn.Linear(WIDTH, letters, bias=False)
+        self.letter = nn.Embedding(letters, width)
+        self.place = nn.Parameter(0.02 * torch.randn(CONTEXT, width))
+        self.blocks = nn.Sequential(*(Block(width) for _ in range(layers)))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, letters, bias=False)
         nn.init.normal_(self.letter.weight, std=0.02)
 
     def forward(self, codes: Tensor) -> Any:

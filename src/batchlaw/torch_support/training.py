@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -55,8 +56,12 @@ def train(
     rates: FloatArray,
     batches: IntArray,
     seed: int,
+    after: Callable[[int], None] = lambda updates: None,
 ) -> None:
-    """Train in place. The order of samples depends only on the seed, not on the schedule."""
+    """Train in place. The order of samples depends only on the seed, not on the schedule.
+
+    ``after`` is called after every update, with their number.
+    """
     sampler = PlanSampler(
         batches, task.samples, seed=seed, sampling=task.sampling, allow_unused=True
     )
@@ -76,6 +81,7 @@ def train(
         loss.backward()  # type: ignore[no-untyped-call]
         steps.step()
         schedule.step()
+        after(sampler.updates)
 
 
 def evaluate(task: TrainingTask, model: nn.Module, data: Pair) -> float:

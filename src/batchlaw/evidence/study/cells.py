@@ -7,17 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from batchlaw._base.checks import IntArray
-from batchlaw.evidence.study.data import population, python_sources
+from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.batches.rules import ChangesRates, Schedule, rules_of
+from batchlaw.evidence.study.data import population
 from batchlaw.evidence.study.groups import MODEL, TASKS, Group
-from batchlaw.evidence.study.models import model_pilot, train_model
-from batchlaw.evidence.study.regression import exact_noise, measure, pilot_spectrum, train
+from batchlaw.evidence.study.models import TRANSFORMERS, data_of, model_pilot, train_model
+from batchlaw.evidence.study.regression import exact_noise, pilot_spectrum, train_with_curves
 from batchlaw.evidence.study.schedules import (
     FROM_PILOT,
     RATES,
-    REFERENCE,
-    REFERENCE_SEEDS,
-    batches_of,
+    schedule_of,
     spectrum_of,
 )
 from batchlaw.jobs.store import DONE, Store
@@ -31,13 +30,13 @@ PILOT, PILOT_SEED = "pilot", 1_000_003
 def pilot_cell(group: Group, peak: float) -> Cell:
     """The run whose spectrum gives the influence at a peak rate."""
     constant = np.full(group.steps, group.mean_batch, dtype=np.int64)
-    return _cell(group, PILOT, peak, PILOT_SEED, constant)
+    return training_cell(group, PILOT, peak, PILOT_SEED, constant)
 
 
 def pilot_cells(groups: list[Group]) -> list[Cell]:
     """Pilots of all groups, the longest first so that no worker is left with one at the end."""
     longest_first = sorted(
-        filter(needs_pilot, groups), key=lambda group: group.task != "transformer"
+        filter(needs_pilot, groups), key=lambda group: group.task not in TRANSFORMERS
     )
     return [pilot_cell(group, peak) for group in longest_first for peak in group.peaks]
 
@@ -47,35 +46,33 @@ def group_cells(group: Group, store: Store) -> Iterator[Cell]:
 
     A peak whose pilot diverged uses the spectrum of the nearest peak whose pilot did not.
     """
-    runs = []
-    for peak in group.peaks:
-        pilot = usable_pilot(group, peak, store) if needs_pilot(group) else None
-        if needs_pilot(group) and pilot is None:
-            continue
-        rates = RATES[group.rates](group.steps, peak)
-        spectrum = None if pilot is None else spectrum_of(pilot)
-        for schedule in schedules_of(group):
-            batches = batches_of(schedule, group.optimizer, rates, group.mean_batch, spectrum)
-            runs.append((schedule, peak, batches))
+    runs = [
+        (name, peak, schedule.batches)
+        for peak in group.peaks
+        for name, schedule in planned_schedules(group, peak, store).items()
+    ]
     for seed in range(group.seeds):
-        for schedule, peak, batches in runs:
-            if schedule == REFERENCE and seed >= REFERENCE_SEEDS:
-                continue
-            yield _cell(group, schedule, peak, seed, batches)
+        for name, peak, batches in runs:
+            if seed < group.seeds_of(name):
+                yield training_cell(group, name, peak, seed, batches)
+
+
+def planned_schedules(group: Group, peak: float, store: Store) -> dict[str, Schedule]:
+    """Rates and batches of every schedule of a group; none where its pilots all diverged."""
+    pilot = usable_pilot(group, peak, store) if needs_pilot(group) else None
+    if needs_pilot(group) and pilot is None:
+        return {}
+    rates = RATES[group.rates](group.steps, peak)
+    spectrum = None if pilot is None else spectrum_of(pilot)
+    return {
+        name: schedule_of(name, group.optimizer, rates, group.mean_batch, spectrum)
+        for name in (*group.schedules, *group.few)
+    }
 
 
 def needs_pilot(group: Group) -> bool:
     """Whether one of its schedules follows the influence."""
     return any(name in FROM_PILOT for name in group.schedules)
-
-
-def schedules_of(group: Group) -> tuple[str, ...]:
-    """Models whose noise is predicted also run a reference with little noise.
-
-    A regression measures its noise directly.
-    """
-    reference = TASKS[group.task].kind == MODEL and needs_pilot(group)
-    return (*group.schedules, REFERENCE) if reference else group.schedules
 
 
 def usable_pilot(group: Group, peak: float, store: Store) -> dict[str, Any] | None:
@@ -89,7 +86,7 @@ def usable_pilot(group: Group, peak: float, store: Store) -> dict[str, Any] | No
 def run_cell(cell: Cell) -> dict[str, Any]:
     """The result of a cell, from the cell alone; Unstable where the run diverges."""
     name, optimizer, seed = cell["task"], cell["optimizer"], cell["seed"]
-    rates = RATES[cell["rates"]](cell["steps"], cell["peak"])
+    rates = rates_of(cell)
     batches = np.array(cell["batches"], dtype=np.int64)
     if TASKS[name].kind == MODEL:
         run_model = model_pilot if cell["schedule"] == PILOT else train_model
@@ -97,14 +94,21 @@ def run_cell(cell: Cell) -> dict[str, Any]:
     data, runs = population(name), cell["repetitions"]
     if cell["schedule"] == PILOT:
         return pilot_spectrum(data, optimizer, rates, batches, seed, runs)
-    weights, _ = train(data, optimizer, rates, batches, seed, runs)
-    result = measure(data, weights)
+    result = train_with_curves(data, optimizer, rates, batches, seed, runs)
     if optimizer == "sgd" and seed == 0:
         result["exact"] = exact_noise(data, rates, batches)
     return result
 
 
-def _cell(group: Group, schedule: str, peak: float, seed: int, batches: IntArray) -> Cell:
+def rates_of(cell: Cell) -> FloatArray:
+    """The rates of a cell's run: those of its shape, or what its rule makes of them."""
+    rates = RATES[cell["rates"]](cell["steps"], cell["peak"])
+    rule = rules_of(ChangesRates).get(cell["schedule"])
+    return rates if rule is None else rule.schedule(rates, rates.size * cell["mean_batch"]).rates
+
+
+def training_cell(group: Group, schedule: str, peak: float, seed: int, batches: IntArray) -> Cell:
+    """One run; ``batches`` are those of the schedule."""
     return {
         "study": VERSION,
         "task": group.task,
@@ -116,6 +120,6 @@ def _cell(group: Group, schedule: str, peak: float, seed: int, batches: IntArray
         "steps": group.steps,
         "mean_batch": group.mean_batch,
         "repetitions": group.repetitions,
-        "data": python_sources().digest if group.task == "transformer" else group.task,
+        "data": data_of(group.task),
         "batches": batches.tolist(),
     }

@@ -18,8 +18,8 @@ from batchlaw._base.errors import InputError
 
 SETS = ("digits", "diabetes", "breast_cancer", "wine")
 RANDOM_FEATURES = 128
-# Characters of the sources used for training and for validation.
-TRAINING_TEXT, VALIDATION_TEXT = 2_000_000, 200_000
+# Characters of the sources used for training, by short and by long runs, and for validation.
+TRAINING_TEXT, LONG_TRAINING_TEXT, VALIDATION_TEXT = 2_000_000, 4_000_000, 200_000
 # Newline, then the printable ASCII characters; anything else is read as "?".
 ALPHABET = "\n" + "".join(map(chr, range(32, 127)))
 
@@ -110,17 +110,18 @@ class Text:
     digest: str
 
 
-@lru_cache(maxsize=1)
-def python_sources() -> Text:
+@lru_cache(maxsize=2)
+def python_sources(length: int = TRAINING_TEXT) -> Text:
     """The standard library's top-level modules, in alphabetical order; every tenth for validation.
 
-    The text depends on the version of Python, so its digest goes into every cell that uses it.
+    ``length`` is the number of characters to train on. The text depends on the version of Python,
+    so its digest goes into every cell that uses it.
     """
     folder = Path(sysconfig.get_path("stdlib"))
     names = sorted(name for name in sys.stdlib_module_names if (folder / f"{name}.py").is_file())
     texts = [_codes((folder / f"{name}.py").read_text("utf-8", "replace")) for name in names]
     validation = np.concatenate(texts[9::10])[:VALIDATION_TEXT]
-    training = np.concatenate([t for k, t in enumerate(texts) if k % 10 != 9])[:TRAINING_TEXT]
+    training = np.concatenate([t for k, t in enumerate(texts) if k % 10 != 9])[:length]
     digest = hashlib.sha256(training.tobytes() + validation.tobytes()).hexdigest()[:16]
     return Text(training, validation, digest)
 

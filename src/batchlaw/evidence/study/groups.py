@@ -10,8 +10,11 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw.evidence.study.schedules import (
     CONSTANT,
+    FROM_PILOT,
     OPTIMIZERS,
     RATES,
+    REFERENCE,
+    REFERENCE_SEEDS,
     SCHEDULES,
     USUAL_RATES,
     adaptive,
@@ -56,13 +59,18 @@ TASKS = {
         Task("logistic", MODEL, 400, ((0.1, 4), (0.01, 4), (0.01, 5))),
         Task("mlp", MODEL, 400, ((0.1, 5), (0.01, 5), (0.005, 4))),
         Task("transformer", MODEL, 800, ((0.25, 3), (0.05, 3), (0.002, 3))),
+        Task("text", MODEL, 3000, ((0.5, 1), (0.1, 1), (0.004, 1))),
+        Task("text-large", MODEL, 3000, ((0.5, 1), (0.1, 1), (0.002, 1))),
     )
 }
 
 
 @dataclass(frozen=True)
 class Group:
-    """One comparison: a task, an optimizer and rates; all schedules at all peaks and seeds."""
+    """One comparison: a task, an optimizer and rates; all schedules at all peaks and seeds.
+
+    The schedules in ``few`` run for the first ``few_seeds`` seeds only.
+    """
 
     task: str
     optimizer: str
@@ -73,19 +81,31 @@ class Group:
     mean_batch: int
     repetitions: int = 1
     schedules: tuple[str, ...] = SCHEDULES
+    few: tuple[str, ...] = ()
+    few_seeds: int = 0
 
     @property
     def name(self) -> str:
         return f"{self.task}, {self.optimizer}, {self.rates}"
 
+    def seeds_of(self, schedule: str) -> int:
+        return min(self.seeds, self.few_seeds) if schedule in self.few else self.seeds
+
 
 def make_group(name: str, optimizer: str, rates: str, seeds: int) -> Group:
-    """A group of the default sizes."""
+    """A group of the default sizes.
+
+    Models also run the reference, from which their noise is measured; a regression measures its
+    noise directly.
+    """
     task = TASKS[checks.choice("task", name, tuple(TASKS))]
     peaks = task.peaks(checks.choice("optimizer", optimizer, OPTIMIZERS))
     runs = REPETITIONS if task.kind == REGRESSION else 1
     sizes = task.steps, task.mean_batch, runs
-    return Group(name, optimizer, rates, peaks, seeds, *sizes, schedules_for(optimizer))
+    few = (REFERENCE,) if task.kind == MODEL else ()
+    return Group(
+        name, optimizer, rates, peaks, seeds, *sizes, schedules_for(optimizer), few, REFERENCE_SEEDS
+    )
 
 
 def full_groups() -> list[Group]:
@@ -159,8 +179,14 @@ def chosen(
     if not schedules:
         return kept
     named = {CONSTANT, *schedules}
+    # Without the influence there is no predicted noise to compare with.
+    few = {REFERENCE} if named & set(FROM_PILOT) else set()
     return [
-        replace(group, schedules=tuple(name for name in group.schedules if name in named))
+        replace(
+            group,
+            schedules=tuple(name for name in group.schedules if name in named),
+            few=tuple(name for name in group.few if name in few),
+        )
         for group in kept
     ]
 

@@ -6,7 +6,14 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.evidence.study.data import ALPHABET, digits, python_sources
+from batchlaw.evidence.study.curve import stored
+from batchlaw.evidence.study.data import (
+    ALPHABET,
+    LONG_TRAINING_TEXT,
+    TRAINING_TEXT,
+    digits,
+    python_sources,
+)
 from batchlaw.evidence.study.regression import plain
 from batchlaw.evidence.study.schedules import OPTIMIZERS
 
@@ -14,28 +21,49 @@ if TYPE_CHECKING:
     from batchlaw.torch_support.small_models import TrainingTask
 
 
+# Transformers by name: their size, as small_models has it, and the characters they train on.
+TRANSFORMERS = {
+    "transformer": ("SMALL", TRAINING_TEXT),
+    "text": ("SMALL", LONG_TRAINING_TEXT),
+    "text-large": ("LARGE", LONG_TRAINING_TEXT),
+}
+
+
+def data_of(name: str) -> str:
+    """What identifies the data of a task: its name, or the digest of its text."""
+    if name not in TRANSFORMERS:
+        return name
+    return python_sources(TRANSFORMERS[name][1]).digest
+
+
 @lru_cache(maxsize=3)
 def training_task(name: str) -> TrainingTask:
-    """ "transformer", "mlp" or "logistic"."""
-    from batchlaw.torch_support.small_models import classifier_task, text_task
+    """One of ``TRANSFORMERS``, "mlp" or "logistic"."""
+    from batchlaw.torch_support import small_models
 
-    if name == "transformer":
-        text = python_sources()
-        return text_task(text.training, text.validation, len(ALPHABET))
-    return classifier_task(name == "mlp", digits())
+    if name in TRANSFORMERS:
+        size, length = TRANSFORMERS[name]
+        text = python_sources(length)
+        return small_models.text_task(
+            text.training, text.validation, len(ALPHABET), getattr(small_models, size)
+        )
+    return small_models.classifier_task(name == "mlp", digits())
 
 
 def train_model(
     name: str, optimizer: str, rates: FloatArray, batches: IntArray, seed: int
 ) -> dict[str, Any]:
-    """Final losses of one run."""
+    """Final losses of one run, and its curves."""
     from batchlaw.torch_support import training
+    from batchlaw.torch_support.curves import Curve
 
-    task, model, _ = _trained(name, optimizer, rates, batches, seed)
-    return {
-        "validation": training.evaluate(task, model, task.validation),
-        "training": training.evaluate(task, model, task.training),
-    }
+    training.one_thread()
+    task = training_task(name)
+    model = training.fresh(task, seed)
+    curve = Curve(task, model, rates.size)
+    steps = training.optimizer(OPTIMIZERS[optimizer], model)
+    training.train(task, model, steps, rates, batches, seed, curve)
+    return stored(curve.columns)
 
 
 def model_pilot(
@@ -44,18 +72,9 @@ def model_pilot(
     """The spectrum at the end of one run."""
     from batchlaw.torch_support import training
 
-    return plain(training.measured_spectrum(*_trained(name, optimizer, rates, batches, seed)))
-
-
-def _trained(
-    name: str, optimizer: str, rates: FloatArray, batches: IntArray, seed: int
-) -> tuple[TrainingTask, Any, Any]:
-    """The task, the trained model and its optimizer."""
-    from batchlaw.torch_support import training
-
     training.one_thread()
     task = training_task(name)
     model = training.fresh(task, seed)
     steps = training.optimizer(OPTIMIZERS[optimizer], model)
     training.train(task, model, steps, rates, batches, seed)
-    return task, model, steps
+    return plain(training.measured_spectrum(task, model, steps))

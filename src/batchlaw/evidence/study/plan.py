@@ -61,7 +61,7 @@ def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
     kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
     if not kept:
         raise InputError("hours", "must be enough for one comparison", f"{asked['hours']:g}")
-    return StudyPlan(asked, kept, [cost.group.name for cost in dropped], _versions())
+    return StudyPlan(asked, kept, [cost.group.name for cost in dropped], versions())
 
 
 def write_plan(plan: StudyPlan, output: OutputDirectory) -> None:
@@ -87,11 +87,12 @@ def read_plan(folder: Path) -> StudyPlan | None:
 
 
 def _group(fields: dict[str, Any]) -> Group:
-    lists = {name: tuple(fields[name]) for name in ("peaks", "schedules")}
+    lists = {name: tuple(fields[name]) for name in ("peaks", "schedules", "few")}
     return Group(**(fields | lists))
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Of what a result can depend on."""
     from importlib.metadata import version
 
     return {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import Unstable
+from batchlaw.evidence.study.curve import COLUMNS, stored
 from batchlaw.evidence.study.data import Population
 from batchlaw.evidence.study.schedules import MOMENTUM, OPTIMIZERS, WEIGHT_DECAY, adaptive
 from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 from batchlaw.schedule.adam import Adam
+from batchlaw.schedule.observation import observed_updates
 
 EPSILON = 1e-8
 # A final loss above this is a diverged run; predicting zero has the loss 0.5.
@@ -58,10 +61,12 @@ def train(
     batches: IntArray,
     seed: int,
     repetitions: int,
+    after: Callable[[int, FloatArray], None] = lambda updates, weights: None,
 ) -> tuple[FloatArray, Optimizer]:
     """Final (R, M) weights of R runs from zero, with half the squared error as their loss.
 
-    The samples of a run depend only on the seed: every schedule reads the same stream.
+    The samples of a run depend only on the seed: every schedule reads the same stream. ``after`` is
+    called after every update, with their number and the weights.
     """
     N, M = population.features.shape
     rng = np.random.default_rng(np.random.SeedSequence((seed, 3)))
@@ -77,6 +82,7 @@ def train(
             gradient = np.matmul(residual[:, None, :], z)[:, 0] / size
             weights = state.update(weights, gradient, float(rate))
             start += int(size)
+            after(state.updates, weights)
     return weights, state
 
 
@@ -91,6 +97,41 @@ def measure(population: Population, weights: FloatArray) -> dict[str, float]:
     deviation = error - error.mean(axis=0)
     noise = 0.5 * float(np.einsum("ri,ij,rj->", deviation, sigma, deviation)) / (error.shape[0] - 1)
     return {"validation": loss, "training": loss, "noise": noise}
+
+
+def train_with_curves(
+    population: Population,
+    optimizer: str,
+    rates: FloatArray,
+    batches: IntArray,
+    seed: int,
+    repetitions: int,
+) -> dict[str, Any]:
+    """What ``measure`` says of the final weights, and the curves of the mean run."""
+    observed = set(observed_updates(rates.size).tolist())
+    columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
+
+    def after(updates: int, weights: FloatArray) -> None:
+        if updates in observed:
+            loss = measure(population, weights)["validation"]
+            values = (updates, loss, loss, *gradient_noise(population, weights))
+            for name, value in zip(COLUMNS, values, strict=True):
+                columns[name].append(value)
+
+    weights, _ = train(population, optimizer, rates, batches, seed, repetitions, after)
+    return measure(population, weights) | stored(columns)
+
+
+def gradient_noise(population: Population, weights: FloatArray) -> tuple[float, float]:
+    """Trace of the covariance of one sample's gradient, and the squared norm of the mean one.
+
+    Exact over the population, averaged over runs.
+    """
+    z = population.features
+    residual = weights @ z.T - population.labels
+    second = float(np.mean(residual**2 @ (z**2).sum(axis=1))) / z.shape[0]
+    squared = float(np.mean(((residual @ z / z.shape[0]) ** 2).sum(axis=1)))
+    return second - squared, squared
 
 
 def pilot_spectrum(

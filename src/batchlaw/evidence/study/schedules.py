@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.allocation import allocate
-from batchlaw.batches.rules import RULES
+from batchlaw.batches.rules import RULES, Schedule, in_proportion
 from batchlaw.influences.adaptive import adam_influence
 from batchlaw.influences.weights import influence, influence_proxy
 from batchlaw.model.model_spectrum import ModelSpectrum
@@ -40,14 +41,26 @@ CONSTANT, PLAN, BOLD, ORACLE, FLOOR, PROXY, STAGES, RAMP, LATE, EARLY, RATE = SC
     "early-large",
     "like the rate",
 )
+# The planner's bold schedule in a few stages.
+BOLD_STAGES, BOLD_STAGE_COUNT = "mean-field stages", 5
+LI_BU_XU, SEESAW = "Li-Bu-Xu", "Seesaw"
+# Constant batches of other sizes: not at equal samples. The largest is the basis for estimating the
+# loss without noise.
+REFERENCE, REFERENCE_FACTOR = "constant x4", 4.0
+SIZES = {
+    "constant x1/4": 0.25,
+    "constant x1/2": 0.5,
+    "constant x2": 2.0,
+    REFERENCE: REFERENCE_FACTOR,
+}
+# Schedules for testing laws, not rivals: the number starts their random stream.
+RANDOM = {f"random {k}": k for k in range(1, 5)}
+RANDOM_SEED, FEWEST_SEGMENTS, MOST_SEGMENTS, RANDOM_FACTOR = 17, 3, 6, 4.0
 # Those that only Adam has: the planner's bold schedule.
 ADAM_ONLY = (BOLD,)
 # Those that need the spectrum of a pilot.
 FROM_PILOT = (ORACLE, FLOOR, PROXY, STAGES)
-# Constant batches with this many times the samples: not a rival, but the basis for estimating
-# the loss without noise.
-REFERENCE, REFERENCE_FACTOR = "constant x4", 4
-# It takes longer than the others, so it runs for fewer seeds.
+# The reference takes longer than the others, so it runs for fewer seeds.
 REFERENCE_SEEDS = 5
 STAGE_COUNT = 4
 # The proxy's spectrum exponent, which is not known for real data.
@@ -61,6 +74,7 @@ RATES: Mapping[str, Callable[[int, float], FloatArray]] = {
     "cosine": lambda steps, peak: shapes.cosine(steps, peak, warmup=0.1),
     "wsd-short": lambda steps, peak: shapes.wsd(steps, peak, stable=0.7),
     "drop": lambda steps, peak: shapes.step(steps, peak, drops=(0.8,), warmup=0.1),
+    "constant": lambda steps, peak: shapes.constant(steps, peak, warmup=0.1),
 }
 # Those of the default study.
 USUAL_RATES = ("wsd", "wsd-linear", "cosine")
@@ -105,24 +119,39 @@ def noise_influence(spectrum: ModelSpectrum, optimizer: str, rates: FloatArray) 
     return influence(spectrum, rates, rule=OPTIMIZERS[optimizer])
 
 
-def batches_of(
+def schedule_of(
     schedule: str,
     optimizer: str,
     rates: FloatArray,
     mean_batch: int,
     spectrum: ModelSpectrum | None = None,
-) -> IntArray:
-    """Integer batches of a schedule: equal steps and samples for all but the reference.
+) -> Schedule:
+    """Rates and whole batches of a schedule, with equal samples for all but those of ``SIZES``.
 
-    ``spectrum``, in the optimizer's units, is needed by those of ``FROM_PILOT``.
+    Only rules that change the rates have rates and a number of steps of their own. ``spectrum``,
+    in the optimizer's units, is needed by those of ``FROM_PILOT``.
     """
+    if schedule in RULES:
+        return RULES[schedule].schedule(rates, rates.size * mean_batch)
+    return Schedule(rates, _batches_of(schedule, optimizer, rates, mean_batch, spectrum))
+
+
+def _batches_of(
+    schedule: str,
+    optimizer: str,
+    rates: FloatArray,
+    mean_batch: int,
+    spectrum: ModelSpectrum | None,
+) -> IntArray:
     budget = rates.size * mean_batch
-    if schedule == REFERENCE:
-        return np.full(rates.size, REFERENCE_FACTOR * mean_batch, dtype=np.int64)
+    if schedule in SIZES:
+        return np.full(rates.size, round(SIZES[schedule] * mean_batch), dtype=np.int64)
+    if schedule in RANDOM:
+        return random_batches(rates.size, budget, RANDOM[schedule])
+    if schedule == BOLD_STAGES:
+        return _planned(optimizer, rates, budget, bold=True, stages=BOLD_STAGE_COUNT)
     if schedule in (PLAN, BOLD):
-        return _planned(optimizer, rates, budget, schedule == BOLD)
-    if schedule not in FROM_PILOT:
-        return RULES[schedule].schedule(rates, budget).batches
+        return _planned(optimizer, rates, budget, bold=schedule == BOLD)
     assert spectrum is not None
     if schedule == PROXY:
         proxy = influence_proxy(rates, PROXY_EXPONENT, spectrum.trace)
@@ -134,9 +163,21 @@ def batches_of(
     return np.asarray(allocate(kappa, budget, min_batch=smallest), np.int64)
 
 
-def _planned(optimizer: str, rates: FloatArray, budget: int, bold: bool) -> IntArray:
+def random_batches(steps: int, budget: int, number: int) -> IntArray:
+    """Three to six segments with random ends and log-uniform batches within a factor of 16."""
+    rng = np.random.default_rng((RANDOM_SEED, number))
+    segments = int(rng.integers(FEWEST_SEGMENTS, MOST_SEGMENTS, endpoint=True))
+    ends = np.sort(rng.uniform(0.0, 1.0, segments - 1))
+    sizes = np.exp(rng.uniform(-1.0, 1.0, segments) * math.log(RANDOM_FACTOR))
+    segment = np.searchsorted(ends, (np.arange(steps) + 0.5) / steps)
+    return in_proportion(sizes[segment], budget)
+
+
+def _planned(
+    optimizer: str, rates: FloatArray, budget: int, *, bold: bool, stages: int | None = None
+) -> IntArray:
     """What ``batchlaw plan`` says to someone who knows the optimizer and the rates alone."""
-    planned = plan(rates, budget, rule=OPTIMIZERS[optimizer], bold=bold)
+    planned = plan(rates, budget, rule=OPTIMIZERS[optimizer], bold=bold, stages=stages)
     return _fill(planned.batches, budget)
 
 

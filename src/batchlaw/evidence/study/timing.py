@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from batchlaw.evidence.study.cells import needs_pilot, pilot_cell, run_cell, schedules_of
+from batchlaw.evidence.study.cells import needs_pilot, pilot_cell, run_cell
 from batchlaw.evidence.study.groups import Group
-from batchlaw.evidence.study.schedules import CONSTANT, REFERENCE, REFERENCE_SEEDS
+from batchlaw.evidence.study.schedules import CONSTANT, REFERENCE
 from batchlaw.jobs.workers import Workers
 
 # Steps of two timed runs: the difference in time is due to the steps alone.
@@ -35,8 +35,7 @@ class Cost:
     @property
     def references(self) -> int:
         """Runs of the reference at one peak."""
-        group = self.group
-        return min(group.seeds, REFERENCE_SEEDS) if REFERENCE in schedules_of(group) else 0
+        return self.group.seeds_of(REFERENCE) if REFERENCE in self.group.few else 0
 
     @property
     def cells(self) -> int:

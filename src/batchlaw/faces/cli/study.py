@@ -13,20 +13,25 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.machine import cores
+from batchlaw.evidence.study.blocks import BLOCKS
 from batchlaw.evidence.study.cells import group_cells, pilot_cells, run_cell
 from batchlaw.evidence.study.plan import StudyPlan, make_plan, read_plan, write_plan
 from batchlaw.evidence.study.schedules import CONSTANT, SCHEDULES
 from batchlaw.evidence.study.summary import write
 from batchlaw.faces.cli.inputs import Flag, Whole
 from batchlaw.faces.cli.progress import progress_bars
+from batchlaw.faces.cli.study_blocks import STORE, make_blocks
 from batchlaw.jobs.execution import Tally, execute
 from batchlaw.jobs.store import FAILED, Store
 from batchlaw.jobs.workers import Workers, worker_processes
 
-STORE = "study.sqlite"
 SCHEDULE_HELP = (
     "Only the constant batch and these schedules (may be repeated): "
     f"{', '.join(name for name in SCHEDULES if name != CONSTANT)}."
+)
+BLOCK_HELP = (
+    "Make these blocks of the benchmark of batch schedules (may be repeated; all for all of them): "
+    f"{', '.join(BLOCKS)}."
 )
 Names = Annotated[list[str] | None, Parameter(negative=())]
 
@@ -43,8 +48,13 @@ def study(
     workers: Whole | None = None,
     estimate: Flag = False,
     summary: Flag = False,
+    block: Annotated[list[str] | None, Parameter(negative=(), help=BLOCK_HELP)] = None,
+    again: Flag = False,
 ) -> int:
     """Compare batch schedules in training, at equal updates and equal samples.
+
+    With ``--block``, makes blocks of the benchmark of batch schedules instead: loss curves of a
+    transformer as compressed CSV, a folder for each block.
 
     Writes study.sqlite (every run), results.csv, summary.md and its figures. Run the same command
     again to resume a study after an interrupt. The exit code is 1 if a run failed other than by
@@ -75,8 +85,26 @@ def study(
         Time a few steps, print the number of runs and the time they will take, and stop.
     summary
         Run nothing; write the summary of the stored runs.
+    again
+        Make blocks that batchlaw already comes with, too.
     """
     _refuse_missing_extras()
+    if block is not None:
+        chosen = {"quick": quick, "task": task, "optimizer": optimizer, "schedule": schedule}
+        chosen |= {"rates": rates, "summary": summary}
+        for name, value in chosen.items():
+            if value:
+                raise InputError(name, "must be left out with a block, which has its own")
+        return make_blocks(
+            block,
+            OutputDirectory(output_dir),
+            checks.real("hours", hours, above=0.0),
+            cores() if workers is None else checks.count("workers", workers),
+            estimate=estimate,
+            again=again,
+        )
+    if again:
+        raise InputError("again", "must be used with a block")
     if summary:
         return _summary(output_dir)
     count = cores() if workers is None else checks.count("workers", workers)
