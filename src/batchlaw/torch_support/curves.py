@@ -55,13 +55,12 @@ def gradient_noise(task: TrainingTask, model: nn.Module) -> Noise:
 
 @dataclass
 class Curve:
-    """Called after every update; measures after those that are observed.
+    """Called after every update of a run; measures after those that are observed.
 
     ``columns`` has update, validation, training, noise and gradient, a list each.
     """
 
     task: TrainingTask
-    model: nn.Module
     steps: int
     columns: dict[str, list[float]] = field(default_factory=dict)
 
@@ -70,12 +69,12 @@ class Curve:
         names = ("update", "validation", "training", "noise", "gradient")
         self.columns.update({name: [] for name in names})
 
-    def __call__(self, updates: int) -> None:
+    def __call__(self, updates: int, model: nn.Module) -> None:
         if updates not in self._observed:
             return
-        validation = evaluate(self.task, self.model, self.task.validation)
-        self.model.train()
-        there = gradient_noise(self.task, self.model)
+        validation = evaluate(self.task, model, self.task.validation)
+        model.train()
+        there = gradient_noise(self.task, model)
         values = (updates, validation, there.loss, there.noise, there.gradient)
         for column, value in zip(self.columns.values(), values, strict=True):
             column.append(value)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from batchlaw.evidence.study.blocks import Block
-from batchlaw.evidence.study.cells import needs_pilot, run_cell, training_cell
+from batchlaw.evidence.study.cells import needs_pilot
 from batchlaw.evidence.study.groups import Group
-from batchlaw.evidence.study.schedules import CONSTANT, SIZES
+from batchlaw.evidence.study.schedules import SIZES
 from batchlaw.evidence.study.timing import SPECTRUM_BATCH, SPECTRUM_STEPS
 from batchlaw.jobs.workers import Workers
-from batchlaw.schedule.observation import POINTS, observed_updates
+from batchlaw.schedule.observation import POINTS
 
-# Timed runs: batch and updates. Every update of a run this short is observed, about.
-TIMED = ((1, 40), (1, 140), (16, 140))
+# Timed: updates of each run, and the larger batch.
+TIMED_UPDATES, TIMED_BATCH = 40, 16
 # Differences between compared schedules need this many seeds.
 FEWEST_SEEDS = 3
 
@@ -35,25 +35,23 @@ class StepCost:
 
 
 def measured(group: Group) -> StepCost:
-    """From three short runs; the first loads the data and the libraries."""
-    _timed(group, *TIMED[0])
-    times = [_timed(group, batch, updates) for batch, updates in TIMED]
-    (_, short), (_, long), (larger, _) = TIMED
-    points = [observed_updates(updates).size for updates in (short, long)]
-    # Both short runs are observed equally often.
-    update = max(times[1] - times[0], 1e-6) / (long - short)
-    sample = max(times[2] - times[1], 0.0) / ((larger - 1) * long)
-    observation = max(times[0] - update * short, 0.0) / points[0]
-    return StepCost(update, sample, observation)
+    """From short runs at one sample and at more; the first loads the data and the libraries."""
+    from batchlaw.evidence.study.models import observe, train_plain
 
+    def seconds(batch: int) -> float:
+        batches = np.full(TIMED_UPDATES, batch, dtype=np.int64)
+        rates = np.full(TIMED_UPDATES, group.peaks[0])
+        start = time.process_time()
+        train_plain(group.task, group.optimizer, rates, batches, seed=1)
+        return (time.process_time() - start) / TIMED_UPDATES
 
-def _timed(group: Group, batch: int, updates: int) -> float:
-    short = replace(group, steps=updates)
-    batches = np.full(updates, batch, dtype=np.int64)
-    cell = training_cell(short, CONSTANT, group.peaks[0], 1, batches)
+    seconds(1)
+    single, larger = seconds(1), seconds(TIMED_BATCH)
+    sample = max(larger - single, 0.0) / (TIMED_BATCH - 1)
     start = time.process_time()
-    run_cell(cell)
-    return time.process_time() - start
+    observe(group.task)
+    observation = time.process_time() - start
+    return StepCost(max(single - sample, 0.0), sample, observation)
 
 
 def core_seconds(block: Block, cost_of: Callable[[Group], StepCost]) -> float:
@@ -88,7 +86,9 @@ def fitted(
     kept: list[Fitted] = []
     dropped: list[str] = []
     for block in blocks:
-        options = [block.with_seeds(n) for n in range(block.seeds, FEWEST_SEEDS - 1, -1)]
+        options = [
+            block.with_seeds(n) for n in range(block.seeds, min(block.seeds, FEWEST_SEEDS) - 1, -1)
+        ]
         costs = [core_seconds(one, lambda g: times[g.task, g.optimizer]) for one in options]
         fits = [k for k, seconds in enumerate(costs) if seconds <= left]
         if fits:

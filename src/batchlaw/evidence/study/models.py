@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -54,16 +55,39 @@ def train_model(
     name: str, optimizer: str, rates: FloatArray, batches: IntArray, seed: int
 ) -> dict[str, Any]:
     """Final losses of one run, and its curves."""
-    from batchlaw.torch_support import training
     from batchlaw.torch_support.curves import Curve
+
+    curve = Curve(training_task(name), rates.size)
+    train_plain(name, optimizer, rates, batches, seed, curve)
+    return stored(curve.columns)
+
+
+def train_plain(
+    name: str,
+    optimizer: str,
+    rates: FloatArray,
+    batches: IntArray,
+    seed: int,
+    after: Callable[[int, Any], None] = lambda updates, model: None,
+) -> tuple[TrainingTask, Any, Any]:
+    """The task, the trained model and its optimizer; ``after`` every update gets the model."""
+    from batchlaw.torch_support import training
 
     training.one_thread()
     task = training_task(name)
     model = training.fresh(task, seed)
-    curve = Curve(task, model, rates.size)
     steps = training.optimizer(OPTIMIZERS[optimizer], model)
-    training.train(task, model, steps, rates, batches, seed, curve)
-    return stored(curve.columns)
+    training.train(task, model, steps, rates, batches, seed, lambda updates: after(updates, model))
+    return task, model, steps
+
+
+def observe(name: str) -> None:
+    """One observation of a fresh model, to time it."""
+    from batchlaw.torch_support import training
+    from batchlaw.torch_support.curves import Curve
+
+    task = training_task(name)
+    Curve(task, 1)(1, training.fresh(task, 1))
 
 
 def model_pilot(
@@ -72,9 +96,5 @@ def model_pilot(
     """The spectrum at the end of one run."""
     from batchlaw.torch_support import training
 
-    training.one_thread()
-    task = training_task(name)
-    model = training.fresh(task, seed)
-    steps = training.optimizer(OPTIMIZERS[optimizer], model)
-    training.train(task, model, steps, rates, batches, seed)
-    return plain(training.measured_spectrum(task, model, steps))
+    trained = train_plain(name, optimizer, rates, batches, seed)
+    return plain(training.measured_spectrum(*trained))
