@@ -50,8 +50,8 @@ SUBMODULES = {
         plug_in_regret population_spectrum read_features sample_eigenvalues
     """,
     "plots": """
-        best_batches collapse_concept comparison_figure frontier_figure horizons_concept
-        influence_concept plan_figure regret_figure sample_worth save static_batch_figure
+        along_runs best_batches collapse_concept comparison_figure frontier_figure horizons_concept
+        influence_concept plan_figure regret_figure sample_worth save schedule_differences static_batch_figure
         trajectory_figure worth_figure
     """,
     "torch_support": """

@@ -189,7 +189,7 @@ class PlanCases:
             return _single_updates(case, self, sizes)
         table = self.rows.table(case.peak * self.shape, self.rule)
         shares = 1.0 / self.rows.mean(sizes)
-        return [_excess(case.problem, table, self.rule, x) for x in shares]
+        return [excess_on_rows(case.problem, table, self.rule, x) for x in shares]
 
     def _by_threads(self, of_case: Callable[[PlanCase], Sequence[float]]) -> FloatArray:
         with ThreadPoolExecutor(cores()) as pool:
@@ -302,7 +302,7 @@ def _best_peak(
 
     def excess(log_peak: float) -> float:
         table = rows.table(math.exp(log_peak) * shape, rule)
-        value = _excess(problem, table, rule, shares)
+        value = excess_on_rows(problem, table, rule, shares)
         return value if math.isfinite(value) else math.inf
 
     unit = _unit_rate(problem, mean_batch, rule)
@@ -333,7 +333,10 @@ def _largest_peak(problem: Problem, mean_batch: float, rule: UpdateRule) -> floa
     return STABLE_SHARE * largest_stable_rate(problem, mean_batch, rule=rule)
 
 
-def _excess(problem: Problem, table: FloatArray, rule: UpdateRule, shares: FloatArray) -> float:
+def excess_on_rows(
+    problem: Problem, table: FloatArray, rule: UpdateRule, shares: FloatArray
+) -> float:
+    """The final excess on merged updates, ``Rows.table``; ``shares`` (R,) are 1/B."""
     saved = np.empty((shares.size + 1, 2, problem.eigenvalues.size + 1))
     return float(kernels.merged_excess(*_arguments(problem, table, rule), shares, saved))
 

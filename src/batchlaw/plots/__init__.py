@@ -11,9 +11,11 @@ from batchlaw.plots.schedules import (
     static_batch_figure,
     trajectory_figure,
 )
+from batchlaw.plots.training import along_runs, schedule_differences
 from batchlaw.plots.worth import worth_figure
 
 __all__ = [
+    "along_runs",
     "best_batches",
     "collapse_concept",
     "comparison_figure",
@@ -24,6 +26,7 @@ __all__ = [
     "regret_figure",
     "sample_worth",
     "save",
+    "schedule_differences",
     "static_batch_figure",
     "trajectory_figure",
     "worth_figure",

@@ -1,0 +1,133 @@
+"""Laws that the benchmark of batch schedules is scored with: baselines for a law of your own.
+
+Each is fitted to the runs of constant batches of one model and optimizer, and predicts the final
+loss of any rates and batches.
+"""
+
+import math
+from collections import defaultdict
+
+import numpy as np
+from scipy import optimize
+
+import batchlaw as bl
+from batchlaw.design.plan_cases import Rows, excess_on_rows
+from batchlaw.evidence.study.schedules import noise_influence
+
+# The pilot whose spectrum stands for a model and its optimizer.
+PILOT_RATES = "wsd-linear"
+MERGED_ROWS = 300
+
+
+class NoEffect:
+    """Only the rates matter: every difference is zero."""
+
+    def fit(self, runs):
+        self.loss = float(np.mean([run.final_loss for run in runs]))
+
+    def predict(self, rates, batches):
+        return self.loss
+
+
+class Influence:
+    """SGD's law: loss = L + s sum_t kappa_t / (2 B_t), kappa from a pilot's measured spectrum.
+
+    For AdamW the influence is that of SGD in Adam's scales, frozen where the pilot ended.
+    ``scaled`` fits s to what constant batches of other sizes do; else s = 1, as measured.
+    """
+
+    def __init__(self, folder, scaled):
+        self.folder, self.scaled = folder, scaled
+
+    def fit(self, runs):
+        self.optimizer = runs[0].facts["optimizer"]
+        self.spectrum = pilot_of(runs, self.folder)
+        noise = np.array([self._noise(run.rates, run.batches) for run in runs])
+        losses = np.array([run.final_loss for run in runs])
+        # Rates have a level of their own, so that only sizes decide on s.
+        shapes = np.array([run.facts["rates"] for run in runs])
+        self.level, self.scale = float(losses.mean()), 1.0
+        if self.scaled:
+            for shape in set(shapes):
+                noise[shapes == shape] -= noise[shapes == shape].mean()
+                losses[shapes == shape] -= losses[shapes == shape].mean()
+            self.scale = max(float(noise @ losses) / float(noise @ noise), 0.0)
+
+    def _noise(self, rates, batches):
+        return 0.5 * float((noise_influence(self.spectrum, self.optimizer, rates) / batches).sum())
+
+    def predict(self, rates, batches):
+        return self.level + self.scale * self._noise(rates, batches)
+
+
+class MeanField:
+    """loss = L + s excess of linear regression with the pilot's spectrum, under the real optimizer.
+
+    Adam's mean field in a generic basis, or SGD's exact recursion, on merged updates. Fitted to
+    constant batches: the unit of the rates, the exponent of the target's energy over the ranks,
+    the label noise, L and s.
+    """
+
+    STARTS = ((0.0, 0.5, 0.0), (-1.0, 0.3, 2.0), (1.0, 0.8, -2.0))
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def fit(self, runs):
+        nodes = pilot_of(runs, self.folder).nodes()
+        self.rule = runs[0].rule
+        self.mu, self.count = nodes.eigenvalues, nodes.multiplicity
+        self.rank = np.cumsum(self.count) - 0.5 * (self.count - 1.0)
+        self.unit = 1.0 / (float(self.mu[0]) * max(run.rates.max() for run in runs))
+        mean = defaultdict(list)
+        for run in runs:
+            facts = run.facts
+            mean[facts["rates"], facts["schedule"]].append(run)
+        groups = list(mean.values())
+        losses = np.array([np.mean([run.final_loss for run in group]) for group in groups])
+
+        def residuals(theta):
+            excess = np.array([self._excess(theta, g[0].rates, g[0].batches) for g in groups])
+            if not np.isfinite(excess).all():
+                return np.full(losses.size, 10.0)
+            self.linear = optimize.nnls(np.column_stack([excess, np.ones_like(excess)]), losses)[0]
+            return self.linear[0] * excess + self.linear[1] - losses
+
+        bounds = ([-6.0, 0.05, -8.0], [8.0, 3.0, 8.0])
+        fits = [
+            optimize.least_squares(residuals, start, bounds=bounds, max_nfev=40, diff_step=1e-3)
+            for start in self.STARTS
+        ]
+        best = min(fits, key=lambda fit: fit.cost)
+        self.theta = best.x
+        self.rms = math.sqrt(np.mean(residuals(best.x) ** 2))
+
+    def _excess(self, theta, rates, batches):
+        scale, decay, noise = theta
+        energy = self.rank ** -(1.0 + decay) / self.mu
+        signal = float(self.count @ (self.mu * energy))
+        problem = bl.Problem.from_spectrum(
+            self.mu, energy / signal, math.exp(noise), multiplicity=self.count
+        )
+        rows = Rows.of(rates.size, MERGED_ROWS)
+        table = rows.table(math.exp(scale) * self.unit * rates, self.rule)
+        return excess_on_rows(problem, table, self.rule, 1.0 / rows.mean(batches))
+
+    def predict(self, rates, batches):
+        return float(self.linear @ [self._excess(self.theta, rates, batches), 1.0])
+
+
+def baselines(folder=None):
+    """Law's name -> a function that makes it; ``folder`` has blocks that are not the package's."""
+    return {
+        "no effect": NoEffect,
+        "SGD's influence, measured": lambda: Influence(folder, scaled=False),
+        "SGD's influence, scaled": lambda: Influence(folder, scaled=True),
+        "mean field of a pilot's spectrum": lambda: MeanField(folder),
+    }
+
+
+def pilot_of(runs, folder):
+    """The spectrum of a pilot of the same model and optimizer."""
+    block = min(run.facts["block"] for run in runs if run.facts["rates"] == PILOT_RATES)
+    return bl.datasets.pilot_spectrum(block, PILOT_RATES, folder=folder)
