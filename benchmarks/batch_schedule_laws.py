@@ -4,6 +4,7 @@ Each is fitted to the runs of constant batches of one model and optimizer, and p
 loss of any rates and batches.
 """
 
+import itertools
 import math
 from collections import defaultdict
 
@@ -16,7 +17,7 @@ from batchlaw.evidence.study.schedules import noise_influence
 
 # The pilot whose spectrum stands for a model and its optimizer.
 PILOT_RATES = "wsd-linear"
-MERGED_ROWS = 300
+MERGED_ROWS = 150
 
 
 class NoEffect:
@@ -68,7 +69,10 @@ class MeanField:
     the label noise, L and s.
     """
 
-    STARTS = ((0.0, 0.5, 0.0), (-1.0, 0.3, 2.0), (1.0, 0.8, -2.0))
+    # log of the rates' unit, exponent of the energy less 1, log of the noise over the signal.
+    GRID = np.arange(-6.0, 6.1, 1.0), (0.15, 0.4, 0.8, 1.4), (-4.0, -1.0, 2.0, 5.0)
+    BOUNDS = (-8.0, 0.02, -8.0), (8.0, 3.0, 8.0)
+    STARTS = 4
 
     def __init__(self, folder):
         self.folder = folder
@@ -93,10 +97,12 @@ class MeanField:
             self.linear = optimize.nnls(np.column_stack([excess, np.ones_like(excess)]), losses)[0]
             return self.linear[0] * excess + self.linear[1] - losses
 
-        bounds = ([-6.0, 0.05, -8.0], [8.0, 3.0, 8.0])
+        grid = sorted(itertools.product(*self.GRID), key=lambda x: np.square(residuals(x)).sum())
         fits = [
-            optimize.least_squares(residuals, start, bounds=bounds, max_nfev=40, diff_step=1e-3)
-            for start in self.STARTS
+            optimize.least_squares(
+                residuals, start, bounds=self.BOUNDS, max_nfev=60, diff_step=1e-3
+            )
+            for start in grid[: self.STARTS]
         ]
         best = min(fits, key=lambda fit: fit.cost)
         self.theta = best.x

@@ -79,7 +79,7 @@ def main(folder: Path) -> None:
         name = f"benchmark_{block.replace('-', '_').replace('.', '')}.png"
         plots.save(plots.schedule_differences(differences(found, block)), folder / name)
     first = next(iter(BLOCKS))
-    curves = plots.along_runs(gaps(found, first), "loss less constant's, equal samples")
+    curves = plots.along_runs(gaps(found, first), "loss less constant's", axis="samples")
     plots.save(curves, folder / "benchmark_curves.png")
     noise = plots.along_runs(scales(found, first), "noise scale, samples", logarithmic=True)
     plots.save(noise, folder / "benchmark_noise.png")

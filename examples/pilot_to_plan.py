@@ -5,7 +5,7 @@
 A pilot run with a constant batch gives the curvature and the gradient noise in AdamW's own scales;
 their influence gives the batches (at equal updates and equal samples); PlanSampler and PlanRates
 use them in the training loop. The text is Python's standard library. About a minute on one core.
-One rate and three seeds show how it is done; docs/study.md has the evidence.
+One rate and three seeds show how it is done; docs/small_study.md has the evidence.
 """
 
 from __future__ import annotations

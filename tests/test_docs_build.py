@@ -105,8 +105,8 @@ COMMANDS = {
     "dynamic_experiments.png": ("reproduce.md", "make reproduce"),
     "plan.png": ("plan.md", "batchlaw plan"),
     "worth.png": ("worth.md", ".venv/bin/batchlaw worth"),
-    "study_noise.png": ("study.md", ".venv/bin/batchlaw study"),
-    "study_transformer.png": ("study.md", ".venv/bin/batchlaw study"),
+    "study_noise.png": ("small_study.md", ".venv/bin/batchlaw study"),
+    "study_transformer.png": ("small_study.md", ".venv/bin/batchlaw study"),
 }
 
 

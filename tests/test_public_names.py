@@ -51,8 +51,8 @@ SUBMODULES = {
     """,
     "plots": """
         along_runs best_batches collapse_concept comparison_figure frontier_figure horizons_concept
-        influence_concept plan_figure regret_figure sample_worth save schedule_differences static_batch_figure
-        trajectory_figure worth_figure
+        influence_concept plan_figure regret_figure sample_worth save schedule_differences
+        static_batch_figure trajectory_figure worth_figure
     """,
     "torch_support": """
         MicroBatch PlanRates PlanSampler

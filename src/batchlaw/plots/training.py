@@ -15,7 +15,11 @@ Band = tuple[FloatArray, FloatArray, FloatArray | None]
 
 
 def along_runs(
-    panels: Mapping[str, Mapping[str, Band]], label: str, *, logarithmic: bool = False
+    panels: Mapping[str, Mapping[str, Band]],
+    label: str,
+    *,
+    axis: str = "update",
+    logarithmic: bool = False,
 ) -> Figure:
     """Curves along training, with bands where they are known; one column per panel.
 
@@ -25,6 +29,8 @@ def along_runs(
         By title: by name, updates, values and half the width of their interval.
     label
         What is shown.
+    axis
+        What it is shown over.
     logarithmic
         Whether its axis is.
     """
@@ -39,7 +45,7 @@ def along_runs(
                     axes.fill_between(updates, *ends, color=colour, alpha=0.2, linewidth=0.0)
             if not logarithmic:
                 axes.axhline(0.0, color="#999999", linewidth=0.8)
-            axes.set(title=title, xlabel="update", yscale="log" if logarithmic else "linear")
+            axes.set(title=title, xlabel=axis, yscale="log" if logarithmic else "linear")
         columns[0].set(ylabel=label)
         columns[0].legend()
     return figure
