@@ -15,6 +15,7 @@ from batchlaw.batches.rules import RULES, Schedule, in_proportion
 from batchlaw.influences.adaptive import adam_influence
 from batchlaw.influences.weights import influence, influence_proxy
 from batchlaw.model.model_spectrum import ModelSpectrum
+from batchlaw.plans.planner import STAGES as PLAN_STAGES
 from batchlaw.plans.planner import plan
 from batchlaw.schedule import rates as shapes
 from batchlaw.schedule.adam import GENERIC, Adam, adam
@@ -174,7 +175,7 @@ def random_batches(steps: int, budget: int, number: int) -> IntArray:
 
 
 def _planned(
-    optimizer: str, rates: FloatArray, budget: int, *, bold: bool, stages: int | None = None
+    optimizer: str, rates: FloatArray, budget: int, *, bold: bool, stages: int = PLAN_STAGES
 ) -> IntArray:
     """What ``batchlaw plan`` says to someone who knows the optimizer and the rates alone."""
     planned = plan(rates, budget, rule=OPTIMIZERS[optimizer], bold=bold, stages=stages)
