@@ -1,7 +1,8 @@
 """Laws that the benchmark of batch schedules is scored with: baselines for a law of your own.
 
 Each is fitted to the runs of constant batches of one model and optimizer, and predicts the final
-loss of any rates and batches.
+loss of any rates and batches. Bands are as wide as the law misses the constant batches, no more:
+they show whether that is enough.
 """
 
 import itertools
@@ -15,6 +16,8 @@ import batchlaw as bl
 from batchlaw.design.plan_cases import Rows, excess_on_rows
 from batchlaw.evidence.study.schedules import noise_influence
 
+# Half a band of 90 % in standard deviations, for a difference of two losses.
+WIDTH = 1.645 * math.sqrt(2.0)
 # The pilot whose spectrum stands for a model and its optimizer.
 PILOT_RATES = "wsd-linear"
 MERGED_ROWS = 150
@@ -28,6 +31,12 @@ class NoEffect:
 
     def predict(self, rates, batches):
         return self.loss
+
+
+def with_band(law, run, constant):
+    """The difference of two predictions, with a band from the errors of the law's own fit."""
+    change = law.predict(run.rates, run.batches) - law.predict(constant.rates, constant.batches)
+    return change, change - WIDTH * law.rms, change + WIDTH * law.rms
 
 
 class Influence:
@@ -45,20 +54,26 @@ class Influence:
         self.spectrum = pilot_of(runs, self.folder)
         noise = np.array([self._noise(run.rates, run.batches) for run in runs])
         losses = np.array([run.final_loss for run in runs])
+        level, mean = float(losses.mean()), float(noise.mean())
         # Rates have a level of their own, so that only sizes decide on s.
         shapes = np.array([run.facts["rates"] for run in runs])
-        self.level, self.scale = float(losses.mean()), 1.0
+        for shape in set(shapes):
+            noise[shapes == shape] -= noise[shapes == shape].mean()
+            losses[shapes == shape] -= losses[shapes == shape].mean()
+        self.scale = 1.0
         if self.scaled:
-            for shape in set(shapes):
-                noise[shapes == shape] -= noise[shapes == shape].mean()
-                losses[shapes == shape] -= losses[shapes == shape].mean()
             self.scale = max(float(noise @ losses) / float(noise @ noise), 0.0)
+        self.level = level - self.scale * mean
+        self.rms = float(np.sqrt(np.mean((losses - self.scale * noise) ** 2)))
 
     def _noise(self, rates, batches):
         return 0.5 * float((noise_influence(self.spectrum, self.optimizer, rates) / batches).sum())
 
     def predict(self, rates, batches):
         return self.level + self.scale * self._noise(rates, batches)
+
+    def difference(self, run, constant):
+        return with_band(self, run, constant)
 
 
 class MeanField:
@@ -122,6 +137,9 @@ class MeanField:
     def predict(self, rates, batches):
         return float(self.linear @ [self._excess(self.theta, rates, batches), 1.0])
 
+    def difference(self, run, constant):
+        return with_band(self, run, constant)
+
 
 def baselines(folder=None):
     """Law's name -> a function that makes it; ``folder`` has blocks that are not the package's."""
@@ -134,6 +152,10 @@ def baselines(folder=None):
 
 
 def pilot_of(runs, folder):
-    """The spectrum of a pilot of the same model and optimizer."""
-    block = min(run.facts["block"] for run in runs if run.facts["rates"] == PILOT_RATES)
-    return bl.datasets.pilot_spectrum(block, PILOT_RATES, folder=folder)
+    """The spectrum of a pilot of the same model and optimizer; LookupError where there is none."""
+    for block in sorted({run.facts["block"] for run in runs}):
+        try:
+            return bl.datasets.pilot_spectrum(block, PILOT_RATES, folder=folder)
+        except bl.InputError:
+            continue
+    raise LookupError(f"no pilot of {runs[0].facts['task']}, {runs[0].facts['optimizer']}")

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import stats
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
-from batch_schedules import CONSTANT, Setting, interval, settings
+from batch_schedules import CONSTANT, Setting, settings
 from batchlaw import plots
 from batchlaw.plots.training import Band
 
@@ -26,7 +26,9 @@ def differences(found: list[Setting], block: str) -> dict[str, dict[str, tuple[f
     """Of every rival, by decay."""
     return {
         DECAYS[one.rates]: {
-            name: interval(one, name) for name in sorted(one.compared) if name != CONSTANT
+            name: (one.difference(name).mean, one.difference(name).half)
+            for name in sorted(one.compared)
+            if name != CONSTANT
         }
         for one in found
         if one.block == block
@@ -36,7 +38,7 @@ def differences(found: list[Setting], block: str) -> dict[str, dict[str, tuple[f
 def gaps(found: list[Setting], block: str) -> dict[str, dict[str, Band]]:
     """Loss less the constant batch's along the run, over the samples spent, with intervals."""
     return {
-        DECAYS[one.rates]: {name: _gap(one, name) for name in SHOWN}
+        DECAYS[one.rates]: {name: _gap(one, name) for name in SHOWN if name in one.runs}
         for one in found
         if one.block == block
     }
