@@ -20,6 +20,7 @@ from batchlaw.evidence.study import timing
 from batchlaw.evidence.study.cells import group_cells, pilot_cell, pilot_cells, run_cell
 from batchlaw.evidence.study.data import ALPHABET, Population, digits, population, python_sources
 from batchlaw.evidence.study.groups import (
+    STUDY_TASKS,
     TASKS,
     USUAL_OPTIMIZERS,
     chosen,
@@ -111,7 +112,7 @@ def test_the_default_study_covers_every_task_and_optimizer():
     ]
     assert main_group.seeds >= 8
     assert {g.optimizer for g in groups if g.task == "transformer"} == set(USUAL_OPTIMIZERS)
-    assert {g.task for g in groups} == set(TASKS)
+    assert {g.task for g in groups} == set(STUDY_TASKS)
     assert len(groups) == len({g.name for g in groups})
     assert all(g.schedules == schedules_for(g.optimizer) for g in groups + quick_groups())
 
