@@ -1,12 +1,13 @@
 """The benchmark of batch schedules: its blocks, their files, and that nothing is lost."""
 
 import gzip
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,14 @@ from batchlaw.evidence.study import block_hours, blocks
 from batchlaw.evidence.study.blocks import BLOCKS, Block, block_cells, scheduled
 from batchlaw.evidence.study.cells import pilot_cell, run_cell
 from batchlaw.evidence.study.curve import columns_of
-from batchlaw.evidence.study.schedules import RANDOM, RATES, SIZES, random_batches, schedule_of
+from batchlaw.evidence.study.schedules import (
+    OPTIMIZERS,
+    RANDOM,
+    RATES,
+    SIZES,
+    random_batches,
+    schedule_of,
+)
 from batchlaw.evidence.study.timing import StepCost
 from batchlaw.faces.cli import main
 from batchlaw.jobs.execution import compute_cells
@@ -166,7 +174,12 @@ def test_a_published_block_is_read_back_as_runs(store, tmp_path):
     assert by_name["Seesaw"].updates < 12
     assert by_name["Seesaw"].samples == by_name["constant"].samples == 48
     assert by_name["constant x2"].batches.tolist() == [8.0] * 12
-    assert by_name["constant"].rule.beta2 == 0.999
+    trained = OPTIMIZERS["adamw"]
+    for option in fields(trained):
+        assert getattr(by_name["constant"].rule, option.name) == getattr(trained, option.name)
+    run = by_name["constant"]
+    problem = bl.Problem.from_spectrum([1.0, 0.5], [1.0, 1.0], 1.0)
+    assert bl.one_pass_risk(problem, run.rates, run.batches, rule=run.rule).total > 0.0
     rates = RATES["drop"](12, GROUP.peaks[0])
     assert by_name["early-large"].rates == pytest.approx(rates, rel=1e-8)
     row = next(r for r in store.rows() if r.cell["schedule"] == "early-large")
@@ -227,6 +240,71 @@ def test_a_changed_file_is_refused(store, tmp_path):
     with refused("block"):
         bl.datasets.batch_schedules(folder=tmp_path)
     assert bl.datasets.batch_schedules(folder=tmp_path, verify=False)
+
+
+def test_the_checksums_and_facts_of_a_block(store, tmp_path):
+    """Not of facts.json, which says how long the runs took."""
+    from batchlaw.evidence.study.data import LONG_TRAINING_TEXT, python_sources
+    from batchlaw.evidence.study.plan import versions
+    from batchlaw.evidence.study.publish import publish
+
+    publish(TINY, store, tmp_path / "tiny", versions(), TINY)
+    lines = (tmp_path / "tiny" / layout.CHECKSUMS).read_text().splitlines()
+    assert [line[66:] for line in lines] == sorted(layout.TABLES)
+    facts = json.loads((tmp_path / "tiny" / layout.FACTS).read_text())
+    assert facts["text"]["digest"] == python_sources(LONG_TRAINING_TEXT).digest
+    assert "text" not in facts["versions"]
+    facts_file = tmp_path / "tiny" / layout.FACTS
+    facts_file.write_text("{}")
+    assert bl.datasets.batch_schedules(folder=tmp_path)
+
+
+def _remove(folder, name):
+    (folder / name).unlink()
+
+
+def _empty(folder, name):
+    (folder / name).write_text("")
+
+
+def _keep_one_line(folder, name):
+    (folder / name).write_text((folder / name).read_text().splitlines()[0] + "\n")
+
+
+def _not_compressed(folder, name):
+    (folder / name).write_text("batches_id,last_update,batch\n")
+
+
+@pytest.mark.parametrize(
+    ("harm", "name", "verify"),
+    [
+        (_remove, layout.CHECKSUMS, True),
+        (_empty, layout.CHECKSUMS, True),
+        (_keep_one_line, layout.CHECKSUMS, True),
+        (_remove, layout.CURVES, True),
+        (_remove, layout.CURVES, False),
+        (_not_compressed, layout.BATCHES, False),
+    ],
+)
+def test_a_block_with_a_harmed_file_is_refused(harm, name, verify, store, tmp_path):
+    from batchlaw.evidence.study.publish import publish
+
+    publish(TINY, store, tmp_path / "tiny", {}, TINY)
+    harm(tmp_path / "tiny", name)
+    with refused("block") as error:
+        bl.datasets.batch_schedules(folder=tmp_path, verify=verify)
+    assert "\n" not in str(error.value)
+
+
+def test_a_folder_or_block_that_is_not_there_is_refused(tmp_path):
+    with refused("folder"):
+        bl.datasets.batch_schedules(folder=tmp_path / "none")
+    with refused("folder"):
+        bl.datasets.blocks(tmp_path / "none")
+    with refused("block") as error:
+        bl.datasets.batch_schedules("small", folder=tmp_path)
+    assert str(error.value).endswith("which has none, got 'small'")
+    assert bl.datasets.batch_schedules(folder=tmp_path) == []
 
 
 @pytest.mark.slow
