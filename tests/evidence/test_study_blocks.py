@@ -242,6 +242,33 @@ def test_a_changed_file_is_refused(store, tmp_path):
     assert bl.datasets.batch_schedules(folder=tmp_path, verify=False)
 
 
+def test_the_training_loss_is_that_of_all_samples():
+    """84 parts of 16 images of digits, and 4 more."""
+    from batchlaw.evidence.study.models import training_task
+    from batchlaw.torch_support import curves, training
+
+    task = training_task("mlp")
+    model = training.fresh(task, 0)
+    whole = training.evaluate(task, model, task.training)
+    assert curves.gradient_noise(task, model).loss == pytest.approx(whole, rel=1e-6)
+    left = replace(task, training=tuple(part[:-4] for part in task.training))
+    assert abs(curves.gradient_noise(left, model).loss - whole) > 1e-4
+    for name in ("noise", "gradient"):
+        moments = [getattr(curves.gradient_noise(one, model), name) for one in (task, left)]
+        assert moments[0] == moments[1]
+
+
+def test_the_larger_block_compares_constant_with_four_schedules():
+    """Under the linear decay the default plan is constant."""
+    (group,) = (g for g in BLOCKS["large-adamw"].groups if g.rates == "wsd-linear")
+    rates = RATES[group.rates](group.steps, group.peaks[0])
+    batches = {
+        tuple(schedule_of(name, group.optimizer, rates, group.mean_batch).batches.tolist())
+        for name in group.schedules
+    }
+    assert len(batches) >= 5
+
+
 def test_the_checksums_and_facts_of_a_block(store, tmp_path):
     """Not of facts.json, which says how long the runs took."""
     from batchlaw.evidence.study.data import LONG_TRAINING_TEXT, python_sources
@@ -304,7 +331,9 @@ def test_a_folder_or_block_that_is_not_there_is_refused(tmp_path):
     with refused("block") as error:
         bl.datasets.batch_schedules("small", folder=tmp_path)
     assert str(error.value).endswith("which has none, got 'small'")
-    assert bl.datasets.batch_schedules(folder=tmp_path) == []
+    assert bl.datasets.blocks(tmp_path) == ()
+    with refused("folder"):
+        bl.datasets.batch_schedules(folder=tmp_path)
 
 
 @pytest.mark.slow

@@ -50,6 +50,10 @@ def batch_schedules(
         Whether to compare the files with their checksums.
     """
     names = blocks(folder) if block is None else (_block(block, folder),)
+    if folder is not None and not names:
+        raise InputError(
+            "folder", f"must have blocks, folders with {layout.RUNS}", repr(str(folder))
+        )
     return [run for name in names for run in _runs(_root(folder) / name, verify)]
 
 
@@ -86,7 +90,7 @@ def _root(folder: str | Path | None) -> Path:
     if folder is None:
         return layout.FOLDER
     if not Path(folder).is_dir():
-        raise InputError("folder", "must be a folder of blocks", str(folder))
+        raise InputError("folder", "must be a folder of blocks", repr(str(folder)))
     return Path(folder)
 
 
