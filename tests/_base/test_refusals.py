@@ -144,6 +144,17 @@ CALLS = {
         ("bl.estimate.estimate_spectrum(features * 0)", "features"),
         ("bl.estimate.fit_tail([1.0, 0.5])", "features"),
         ("bl.estimate.population_spectrum([1.0, 0.5], 1, 2)", "eigenvalues"),
+        ("bl.Run(0.1, 8, [1], [2.0])", "rates"),
+        ("bl.Run(rates, 8, [11], [2.0])", "steps"),
+        ("bl.Run(rates, 8, [1, 2], ['high', 'low'])", "losses"),
+        ("bl.Run(rates, 8, [1, 2], [2.0, np.nan])", "losses"),
+        ("bl.Run(rates, 8, [1], [2.0], columns={'noise': [[1.0]]})", "noise"),
+        ("bl.Run(rates, 8, [1], [2.0], rule='adamw')", "rule"),
+    ],
+    "datasets": [
+        ("bl.datasets.batch_schedules(folder='none')", "folder"),
+        ("bl.datasets.batch_schedules('small', folder='.')", "block"),
+        ("bl.datasets.batch_schedules(folder='.')", "folder"),
     ],
     "design": [
         ("bl.optimal_batches(small, rates, 5)", "budget"),

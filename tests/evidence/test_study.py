@@ -1,5 +1,6 @@
 """The training study: equal steps and samples, cells that resume, statistics by hand."""
 
+import csv
 import json
 import math
 import os
@@ -8,6 +9,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,15 +22,17 @@ from batchlaw.evidence.study import timing
 from batchlaw.evidence.study.cells import group_cells, pilot_cell, pilot_cells, run_cell
 from batchlaw.evidence.study.data import ALPHABET, Population, digits, population, python_sources
 from batchlaw.evidence.study.groups import (
+    STUDY_TASKS,
     TASKS,
     USUAL_OPTIMIZERS,
     chosen,
     full_groups,
+    left_out,
     make_group,
     quick_groups,
 )
 from batchlaw.evidence.study.plan import StudyPlan, read_plan, write_plan
-from batchlaw.evidence.study.regression import exact_noise, measure, train
+from batchlaw.evidence.study.regression import exact_noise, measure, train, train_with_curves
 from batchlaw.evidence.study.schedules import (
     CONSTANT,
     OPTIMIZERS,
@@ -55,10 +59,12 @@ from batchlaw.influences.adaptive import ModelSpectrum
 from batchlaw.jobs.execution import compute_cells, execute
 from batchlaw.jobs.store import DONE, FAILED, REFUSED, Store, Stored
 from batchlaw.jobs.workers import worker_processes
+from batchlaw.plans.planner import plan
 from refused import refused
 
 pytestmark = pytest.mark.torch
 
+BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 SPECTRUM = ModelSpectrum("gauss-newton", np.arange(1.0, 9.0)[::-1] / 8.0, 4.5, 0.0, 8, 100)
 TINY = replace(
     make_group("diabetes", "sgd", "wsd", 3), steps=30, repetitions=20, peaks=(0.125, 0.25)
@@ -111,7 +117,7 @@ def test_the_default_study_covers_every_task_and_optimizer():
     ]
     assert main_group.seeds >= 8
     assert {g.optimizer for g in groups if g.task == "transformer"} == set(USUAL_OPTIMIZERS)
-    assert {g.task for g in groups} == set(TASKS)
+    assert {g.task for g in groups} == set(STUDY_TASKS)
     assert len(groups) == len({g.name for g in groups})
     assert all(g.schedules == schedules_for(g.optimizer) for g in groups + quick_groups())
 
@@ -207,6 +213,59 @@ def test_a_run_that_diverges_is_kept_as_refused():
     (outcome,) = compute_cells(run_cell, [cell])
     assert outcome.status == REFUSED
     assert outcome.result["reason"].startswith("the run diverged: final loss")
+
+
+def test_a_run_that_recovers_from_a_transient_has_not_diverged():
+    """One sample: the error is doubled 20 times, then zero."""
+    data = Population(np.ones((1, 1)), np.array([1.0]))
+    rates, batches = np.append(np.full(20, 3.0), np.ones(20)), np.ones(40, dtype=np.int64)
+    result = train_with_curves(data, "sgd", rates, batches, seed=0, repetitions=2)
+    assert result["validation"] == pytest.approx(0.0, abs=1e-12)
+    assert max(result["curve_validation"]) == 0.5 * 4.0**20
+    with refused("rates"):
+        train_with_curves(data, "sgd", rates[:20], batches[:20], seed=0, repetitions=2)
+
+
+def test_observations_are_not_timed_with_the_updates(monkeypatch):
+    from batchlaw.evidence.study import models, regression
+
+    seen = []
+    for module in (models, regression):
+        monkeypatch.setattr(module, "observe", lambda *of: seen.append(of))
+    for task in ("diabetes", "mlp"):
+        cost = timing.step_cost(replace(make_group(task, "adamw", "wsd", 1), repetitions=2))
+        assert cost.update + cost.sample > 0.0
+    assert len(seen) == 2
+
+
+def test_a_run_costs_its_updates_and_forty_observations():
+    cost = timing.Cost(TINY, 0.1, 0.5)
+    runs = TINY.seeds * len(TINY.schedules)
+    updates = (runs + 1) * TINY.steps * 0.1
+    exact = timing.CELL_OVERHEAD_S * cost.cells
+    assert cost.seconds == pytest.approx(2 * (updates + runs * 40 * 0.5) + exact)
+    assert timing.StepCost(0.1, 0.01, 0.5).run(30, 240) == pytest.approx(3.0 + 2.4 + 20.0)
+
+
+def test_blocks_have_tasks_that_the_study_has_not():
+    assert not [line for line in left_out(full_groups()) if line.startswith("text")]
+    with refused("task"):
+        chosen(full_groups(), ["text"], None)
+
+
+def test_the_trained_plan_is_that_of_the_planner():
+    rates = RATES["wsd"](800, 0.004)
+    batches = schedule_of(PLAN, "adamw", rates, 8).batches
+    planned = plan(rates, 6400, rule=OPTIMIZERS["adamw"])
+    assert batches.tolist() == planned.batches.tolist()
+    assert len(planned.stages) > 1
+    with (BENCHMARKS / "trained_plans.csv").open(newline="") as file:
+        stored = {
+            row["batches"]
+            for row in csv.DictReader(file)
+            if (row["optimizer"], row["rates"], row["schedule"]) == ("adamw", "wsd", PLAN)
+        }
+    assert stored == {" ".join(f"{end}:{size}" for end, size in planned.stages)}
 
 
 def test_a_failed_run_does_not_count_as_diverged():

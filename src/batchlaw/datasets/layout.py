@@ -1,13 +1,16 @@
 """How the benchmark of batch schedules is laid out in files: a folder for each block.
 
-Tables are compressed CSV. ``CHECKSUMS`` has a line for each of the other files of a folder, as
-sha256sum writes it.
+Tables are compressed CSV. ``CHECKSUMS`` has a line for each of them, as sha256sum writes it. It
+leaves out ``FACTS``, which says how long the runs took: a block that is made again on a machine of
+the same kind has the same checksums.
 """
 
 from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+
+from batchlaw.schedule.observation import CURVE
 
 FOLDER = Path(__file__).parent / "batch_schedules"
 RUNS, CURVES, RATES, BATCHES, PILOTS = TABLES = (
@@ -28,7 +31,7 @@ RUN_COLUMNS = (
     *("rates_id", "batches_id", "status", "validation", "training"),
 )
 DONE, DIVERGED = "done", "diverged"
-CURVE_COLUMNS = ("run", "update", "validation", "training", "noise", "gradient")
+CURVE_COLUMNS = ("run", *CURVE)
 PILOT_COLUMNS = ("rates", "peak", "name", "index", "value")
 
 
@@ -36,6 +39,6 @@ def digest(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def checksums(folder: Path, names: tuple[str, ...]) -> str:
+def checksums(folder: Path) -> str:
     """The content of ``CHECKSUMS``."""
-    return "".join(f"{digest(folder / name)}  {name}\n" for name in sorted(names))
+    return "".join(f"{digest(folder / name)}  {name}\n" for name in sorted(TABLES))

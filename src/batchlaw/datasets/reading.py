@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import zlib
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from batchlaw._base.errors import InputError
 from batchlaw.datasets import layout
 from batchlaw.from_data.run import Run
 from batchlaw.model.model_spectrum import ModelSpectrum
-from batchlaw.schedule.adam import adam
+from batchlaw.schedule.adam import GENERIC, adam
 from batchlaw.schedule.update_rule import UpdateRule, sgd
 
 Row = dict[str, str]
@@ -24,7 +25,7 @@ Row = dict[str, str]
 
 def blocks(folder: str | Path | None = None) -> tuple[str, ...]:
     """Names of the blocks there are, in the package or in a folder of your own."""
-    root = layout.FOLDER if folder is None else Path(folder)
+    root = _root(folder)
     return tuple(sorted(path.parent.name for path in root.glob(f"*/{layout.RUNS}")))
 
 
@@ -48,12 +49,12 @@ def batch_schedules(
     verify
         Whether to compare the files with their checksums.
     """
-    there = blocks(folder)
-    if block is not None:
-        checks.choice("block", block, there)
-    names = there if block is None else (block,)
-    root = layout.FOLDER if folder is None else Path(folder)
-    return [run for name in names for run in _runs(root / name, verify)]
+    names = blocks(folder) if block is None else (_block(block, folder),)
+    if folder is not None and not names:
+        raise InputError(
+            "folder", f"must have blocks, folders with {layout.RUNS}", repr(str(folder))
+        )
+    return [run for name in names for run in _runs(_root(folder) / name, verify)]
 
 
 def pilot_spectrum(
@@ -70,11 +71,10 @@ def pilot_spectrum(
     verify
         Whether to compare the files with their checksums.
     """
-    root = layout.FOLDER if folder is None else Path(folder)
-    checks.choice("block", block, blocks(folder))
+    root = _root(folder) / _block(block, folder)
     if verify:
-        _verify(root / block)
-    rows = [row for row in _rows(root / block / layout.PILOTS) if row["rates"] == rates]
+        _verify(root)
+    rows = [row for row in _rows(root / layout.PILOTS) if row["rates"] == rates]
     if not rows:
         raise InputError("rates", f"must have a pilot in block {block}", repr(rates))
     lists: dict[str, list[float]] = {}
@@ -84,6 +84,22 @@ def pilot_spectrum(
     values |= {name: int(lists[name][0]) for name in ("dimension", "samples")}
     values |= {name: np.array(lists[name]) for name in ("eigenvalues", "noise")}
     return ModelSpectrum(kind="gauss-newton", **values)
+
+
+def _root(folder: str | Path | None) -> Path:
+    if folder is None:
+        return layout.FOLDER
+    if not Path(folder).is_dir():
+        raise InputError("folder", "must be a folder of blocks", repr(str(folder)))
+    return Path(folder)
+
+
+def _block(name: str, folder: str | Path | None) -> str:
+    there = blocks(folder)
+    if not there:
+        where = "batchlaw, which has none" if folder is None else f"{folder}, which has none"
+        raise InputError("block", f"must be a block of {where}", repr(name))
+    return checks.choice("block", name, there)
 
 
 def _runs(folder: Path, verify: bool) -> list[Run]:
@@ -128,7 +144,8 @@ def _facts(row: Row) -> dict[str, Any]:
 def _rule(row: Row) -> UpdateRule:
     if row["beta2"]:
         betas = float(row["beta1"]), float(row["beta2"])
-        return adam(*betas, weight_decay=float(row["weight_decay"]))
+        # PyTorch's coordinates have nothing to do with the curvature's eigenvectors.
+        return adam(*betas, weight_decay=float(row["weight_decay"]), basis=GENERIC)
     momentum = float(row["momentum"])
     return sgd(momentum, pytorch=True) if momentum else sgd()
 
@@ -156,19 +173,32 @@ def _by_id(rows: Iterable[Row], key: str, read: Any) -> dict[str, Any]:
 
 
 def _rows(path: Path) -> list[Row]:
-    with gzip.open(path, "rt", newline="") as file:
-        return list(csv.DictReader(file))
+    try:
+        with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+            return list(csv.DictReader(file))
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError, csv.Error) as error:
+        raise _broken(path, f"must have a readable {path.name}", str(error)) from None
 
 
 def _verify(folder: Path) -> None:
-    """Refuse files that are not those of the checksums."""
-    lines = (folder / layout.CHECKSUMS).read_text().splitlines()
-    for name, expected in ((line[66:], line[:64]) for line in lines):
-        path = folder / name
-        if not path.is_file() or layout.digest(path) != expected:
-            raise InputError(
-                "block",
+    """Refuse tables that are not those of the checksums, or without a checksum."""
+    path = folder / layout.CHECKSUMS
+    try:
+        lines = path.read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise _broken(path, f"must have its checksums, {path.name}") from None
+    expected = {line[66:]: line[:64] for line in lines}
+    for name in layout.TABLES:
+        if name not in expected:
+            raise _broken(path, f"must have a checksum of {name}", "none")
+        table = folder / name
+        if not table.is_file() or layout.digest(table) != expected[name]:
+            raise _broken(
+                table,
                 f"must have the file {name} that its checksum is of",
-                hint=f"{path} is missing or was changed",
-                subject=folder.name,
+                hint=f"{table} is missing or was changed",
             )
+
+
+def _broken(path: Path, needed: str, got: str = "", hint: str = "") -> InputError:
+    return InputError("block", needed, got, hint or str(path), subject=path.parent.name)

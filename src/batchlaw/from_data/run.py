@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
@@ -19,6 +19,8 @@ from batchlaw.schedule.update_rule import UpdateRule
 class Run:
     """One training run: what was set at every update, and the losses that were measured.
 
+    Its arrays are read-only copies.
+
     Attributes
     ----------
     rates : (T,) array
@@ -26,13 +28,15 @@ class Run:
     batches : (T,) array
         Samples of every update.
     steps : (n,) array
-        After how many updates each loss was measured: increasing, from 0 to T.
+        After how many updates each loss was measured: increasing, from 0 to T. The last may be
+        less than T.
     losses : (n,) array
         Those losses.
     rule : UpdateRule, optional
         The optimizer.
     columns
-        Other numbers measured after the same updates, by name.
+        Other numbers measured after the same updates, by name: (n,) arrays, with NaN where one was
+        not measured.
     facts
         What else is known of the run, by name: its task, schedule, seed.
     """
@@ -66,35 +70,42 @@ class Run:
         steps : (n,) array
             After how many updates each loss was measured: increasing whole numbers from 0 to T.
         losses : (n,) array
-            Those losses.
+            Those losses; finite.
         rule
             The optimizer, if known.
         columns
-            Other numbers measured after the same updates, by name.
+            Other numbers measured after the same updates, by name: (n,) arrays, which may have NaN
+            where one was not measured.
         facts
             What else is known of the run, by name.
         """
-        gamma = checks.vector("rates", rates)
+        gamma = checks.vector("rates", _numbers("rates", rates))
         sizes = checks.batches(batches, gamma.size, whole=False)
         if sizes.shape[0] != 1:
             raise InputError("batches", "must be those of one run", f"{sizes.shape[0]} schedules")
-        at = checks.vector("steps", steps)
-        checks.same_length("losses", np.size(losses), at.size, "steps")
+        at = checks.vector("steps", _numbers("steps", steps))
         if not (np.all(at == np.rint(at)) and np.all(np.diff(at) > 0) and at[-1] <= gamma.size):
             raise InputError(
                 "steps", f"must be increasing whole numbers of updates, at most {gamma.size}"
             )
-        others = {name: np.asarray(values, np.float64) for name, values in (columns or {}).items()}
-        for name, values in others.items():
-            checks.same_length(name, values.size, at.size, "steps")
+        measured = _numbers("losses", losses, at.size)
+        if not np.isfinite(measured).all():
+            wrong = measured[~np.isfinite(measured)][0]
+            raise InputError("losses", "must be finite", f"{wrong}")
+        if rule is not None and not isinstance(rule, UpdateRule):
+            raise InputError("rule", "must be an update rule, such as bl.sgd()", repr(rule)[:60])
+        others = {
+            name: _numbers(name, values, at.size)
+            for name, values in _mapping("columns", columns).items()
+        }
         attributes: dict[str, Any] = {
-            "rates": gamma,
-            "batches": sizes[0],
-            "steps": at.astype(np.int64),
-            "losses": _losses(losses),
+            "rates": _frozen(gamma),
+            "batches": _frozen(sizes[0].copy()),
+            "steps": _frozen(at.astype(np.int64)),
+            "losses": _frozen(measured),
             "rule": rule,
-            "columns": others,
-            "facts": dict(facts or {}),
+            "columns": {name: _frozen(values) for name, values in others.items()},
+            "facts": _mapping("facts", facts),
         }
         for name, value in attributes.items():
             object.__setattr__(self, name, value)
@@ -109,12 +120,29 @@ class Run:
 
     @property
     def final_loss(self) -> float:
-        """The last loss measured."""
+        """The last loss measured: after ``steps[-1]`` updates, which may be fewer than all."""
         return float(self.losses[-1])
 
 
-def _losses(losses: ArrayLike) -> FloatArray:
-    values = np.asarray(losses, np.float64)
-    if values.ndim != 1 or not np.isfinite(values).all():
-        raise InputError("losses", "must be finite numbers, one per step measured")
-    return values
+def _numbers(name: str, values: ArrayLike, size: int | None = None) -> FloatArray:
+    """A new vector; with ``size``, one number per measured step."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(name, "must be an array of numbers") from None
+    if array.ndim != 1:
+        raise InputError(name, "must be a vector", f"shape {array.shape}")
+    if size is not None:
+        checks.same_length(name, array.size, size, "steps")
+    return array
+
+
+def _mapping(name: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    if given is not None and not isinstance(given, Mapping):
+        raise InputError(name, "must be a mapping by name", repr(given)[:60])
+    return dict(given or {})
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array

@@ -1,4 +1,4 @@
-"""After which updates of a run its loss is measured."""
+"""After which updates of a run its loss is measured, and what else."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from batchlaw._base.checks import IntArray
 POINTS = 40
 # Above 1 the points are denser towards the end: the last gap is POINTS^-DENSITY of the run.
 DENSITY = 1.5
+# The columns of a run's curve: the losses, and of the gradient on fixed training samples the trace
+# of the covariance of one sample's, and the squared norm of its mean.
+CURVE = ("update", "validation", "training", "noise", "gradient")
 
 
 def observed_updates(steps: int) -> IntArray:

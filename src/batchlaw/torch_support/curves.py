@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import nn
 
-from batchlaw.schedule.observation import observed_updates
+from batchlaw.schedule.observation import CURVE, observed_updates
 from batchlaw.torch_support.small_models import TrainingTask
 from batchlaw.torch_support.training import evaluate
 
@@ -35,29 +35,33 @@ class Noise:
 
 
 def gradient_noise(task: TrainingTask, model: nn.Module) -> Noise:
-    """Unbiased, from the mean gradients of equal parts of ``task.training``."""
+    """The loss on ``task.training``, and unbiased moments from the gradients of equal parts of it.
+
+    Samples left over from the last whole part count for the loss alone.
+    """
     weights = [weight for weight in model.parameters() if weight.requires_grad]
-    parts = list(zip(*(torch.split(tensor, PART) for tensor in task.training), strict=True))
-    parts = [part for part in parts if part[0].shape[0] == PART]
     total, squares, losses = torch.zeros(()), 0.0, 0.0
-    for x, y in parts:
+    for x, y in zip(*(torch.split(tensor, PART) for tensor in task.training), strict=True):
         loss = task.loss(model(x), y)
+        losses += x.shape[0] * loss.item()
+        if x.shape[0] < PART:
+            continue
         flat = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, weights)])
         total = total + flat
         squares += flat.double().square().sum().item()
-        losses += loss.item()
-    count = len(parts)
+    samples = task.training[0].shape[0]
+    count = samples // PART
     mean = float((total.double() / count).square().sum())
     # Variance of a part's gradient, summed over directions.
     spread = (squares / count - mean) * count / (count - 1)
-    return Noise(losses / count, PART * spread, mean - spread / count)
+    return Noise(losses / samples, PART * spread, mean - spread / count)
 
 
 @dataclass
 class Curve:
     """Called after every update of a run; measures after those that are observed.
 
-    ``columns`` has update, validation, training, noise and gradient, a list each.
+    ``columns`` has a list for each of ``CURVE``.
     """
 
     task: TrainingTask
@@ -66,8 +70,7 @@ class Curve:
 
     def __post_init__(self) -> None:
         self._observed = set(observed_updates(self.steps).tolist())
-        names = ("update", "validation", "training", "noise", "gradient")
-        self.columns.update({name: [] for name in names})
+        self.columns.update({name: [] for name in CURVE})
 
     def __call__(self, updates: int, model: nn.Module) -> None:
         if updates not in self._observed:

@@ -15,7 +15,7 @@ from torch.nn import functional
 from batchlaw._base.checks import FloatArray, IntArray
 
 HIDDEN = 32
-# Width and layers of the transformers: 69 000 and 740 000 parameters.
+# Width and layers of the transformers: 69 000 and 820 000 parameters.
 SMALL, LARGE = (48, 2), (128, 4)
 HEADS, CONTEXT = 4, 64
 # Windows of text for the loss, and for the spectrum.

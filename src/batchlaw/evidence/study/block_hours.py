@@ -2,98 +2,92 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from batchlaw.evidence.study.blocks import Block
-from batchlaw.evidence.study.cells import needs_pilot
+from batchlaw._base.checks import FloatArray
+from batchlaw.evidence.study.blocks import Block, scheduled
+from batchlaw.evidence.study.cells import needs_pilot, pilot_cells
 from batchlaw.evidence.study.groups import Group
 from batchlaw.evidence.study.schedules import SIZES
-from batchlaw.evidence.study.timing import SPECTRUM_BATCH, SPECTRUM_STEPS
+from batchlaw.evidence.study.timing import (
+    SPECTRUM_BATCH,
+    SPECTRUM_STEPS,
+    StepCost,
+    step_cost,
+)
+from batchlaw.jobs.store import FAILED, Store
 from batchlaw.jobs.workers import Workers
-from batchlaw.schedule.observation import POINTS
 
-# Timed: updates of each run, and the larger batch.
-TIMED_UPDATES, TIMED_BATCH = 40, 16
 # Differences between compared schedules need this many seeds.
 FEWEST_SEEDS = 3
 
 
-@dataclass(frozen=True)
-class StepCost:
-    """Core seconds of an update with one sample, of each more sample, and of an observation."""
+def core_seconds(
+    block: Block, cost_of: Callable[[Group], StepCost], store: Store | None
+) -> FloatArray:
+    """Of all runs of a block that are not stored, by seed; its pilots count for the first.
 
-    update: float
-    sample: float
-    observation: float
-
-    def run(self, updates: int, samples: float) -> float:
-        return self.update * updates + self.sample * samples + self.observation * POINTS
-
-
-def measured(group: Group) -> StepCost:
-    """From short runs at one sample and at more; the first loads the data and the libraries."""
-    from batchlaw.evidence.study.models import observe, train_plain
-
-    def seconds(batch: int) -> float:
-        batches = np.full(TIMED_UPDATES, batch, dtype=np.int64)
-        rates = np.full(TIMED_UPDATES, group.peaks[0])
-        start = time.process_time()
-        train_plain(group.task, group.optimizer, rates, batches, seed=1)
-        return (time.process_time() - start) / TIMED_UPDATES
-
-    seconds(1)
-    single, larger = seconds(1), seconds(TIMED_BATCH)
-    sample = max(larger - single, 0.0) / (TIMED_BATCH - 1)
-    start = time.process_time()
-    observe(group.task)
-    observation = time.process_time() - start
-    return StepCost(max(single - sample, 0.0), sample, observation)
-
-
-def core_seconds(block: Block, cost_of: Callable[[Group], StepCost]) -> float:
-    """Of all runs and pilots of a block. Schedules that turn out to coincide are counted twice."""
-    total = 0.0
+    Where a pilot is to come, all runs of its group count, and schedules that turn out to coincide
+    count twice.
+    """
+    seconds = np.zeros(block.seeds)
     for group in block.groups:
         cost, even = cost_of(group), group.steps * group.mean_batch
-        for name in (*group.schedules, *group.few):
-            samples = SIZES.get(name, 1.0) * even
-            total += group.seeds_of(name) * cost.run(group.steps, samples) * len(group.peaks)
-        if needs_pilot(group):
-            spectrum = SPECTRUM_STEPS["transformer"] * (SPECTRUM_BATCH * cost.sample + cost.update)
-            total += len(group.peaks) * (cost.run(group.steps, even) + spectrum)
-    return total
+        pilots = _missing_pilots(group, store)
+        spectrum = cost.updates(1, SPECTRUM_BATCH) * SPECTRUM_STEPS["transformer"]
+        seconds[0] += pilots * (cost.updates(group.steps, even) + spectrum)
+        if store is not None and not pilots:
+            for one in scheduled(replace(block, groups=(group,)), store):
+                of_run = cost.run(one.schedule.batches.size, float(one.schedule.batches.sum()))
+                for seed, cell in one.cells():
+                    seconds[seed] += of_run * (store.status(cell) in (None, FAILED))
+        else:
+            for name in (*group.schedules, *group.few):
+                of_run = cost.run(group.steps, SIZES.get(name, 1.0) * even)
+                seconds[: group.seeds_of(name)] += of_run * len(group.peaks)
+    return seconds
+
+
+def _missing_pilots(group: Group, store: Store | None) -> int:
+    if store is None:
+        return len(group.peaks) * needs_pilot(group)
+    return sum(1 for _ in store.missing(pilot_cells([group]), retry=(FAILED,)))
 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A block as it fits, with its core seconds."""
+    """A block as it fits, with the core seconds that are left to spend."""
 
     block: Block
     seconds: float
 
 
 def fitted(
-    blocks: Sequence[Block], hours: float, workers: Workers
+    blocks: Sequence[Block], hours: float, workers: Workers, store: Store | None
 ) -> tuple[list[Fitted], list[str]]:
-    """The blocks that fit, in order, with fewer seeds where that makes them fit; and the others."""
+    """The blocks that fit, in order, with fewer seeds where that makes them fit; and the others.
+
+    What is stored costs nothing, so that a block keeps the seeds it has.
+    """
     kinds = {(g.task, g.optimizer): g for block in blocks for g in block.groups}
-    times = dict(zip(kinds, workers.pool.map(measured, kinds.values()), strict=True))
+    times = dict(zip(kinds, workers.pool.map(step_cost, kinds.values()), strict=True))
     left = hours * 3600.0 * workers.capacity()
     kept: list[Fitted] = []
     dropped: list[str] = []
     for block in blocks:
-        options = [
-            block.with_seeds(n) for n in range(block.seeds, min(block.seeds, FEWEST_SEEDS) - 1, -1)
+        by_seed = core_seconds(block, lambda g: times[g.task, g.optimizer], store)
+        fits = [
+            seeds
+            for seeds in range(block.seeds, min(block.seeds, FEWEST_SEEDS) - 1, -1)
+            if by_seed[:seeds].sum() <= left
         ]
-        costs = [core_seconds(one, lambda g: times[g.task, g.optimizer]) for one in options]
-        fits = [k for k, seconds in enumerate(costs) if seconds <= left]
         if fits:
-            kept.append(Fitted(options[fits[0]], costs[fits[0]]))
-            left -= costs[fits[0]]
+            seconds = float(by_seed[: fits[0]].sum())
+            kept.append(Fitted(block.with_seeds(fits[0]), seconds))
+            left -= seconds
         else:
             dropped.append(block.name)
     return kept, dropped

@@ -61,7 +61,8 @@ def make_plan(asked: dict[str, Any], workers: Workers) -> StudyPlan:
     kept, dropped = within(measured_costs(groups, workers), asked["hours"], workers.capacity())
     if not kept:
         raise InputError("hours", "must be enough for one comparison", f"{asked['hours']:g}")
-    return StudyPlan(asked, kept, [cost.group.name for cost in dropped], versions())
+    text = {"text": python_sources().digest}
+    return StudyPlan(asked, kept, [cost.group.name for cost in dropped], versions() | text)
 
 
 def write_plan(plan: StudyPlan, output: OutputDirectory) -> None:
@@ -76,7 +77,7 @@ def read_plan(folder: Path) -> StudyPlan | None:
         return None
     try:
         content = json.loads(path.read_text())
-        kept = [Cost(_group(cost["group"]), cost["seconds_per_step"]) for cost in content["kept"]]
+        kept = [Cost(**(cost | {"group": _group(cost["group"])})) for cost in content["kept"]]
         return StudyPlan(content["asked"], kept, content["dropped"], content["versions"])
     except (ValueError, KeyError, TypeError):
         raise InputError(
@@ -92,7 +93,7 @@ def _group(fields: dict[str, Any]) -> Group:
 
 
 def versions() -> dict[str, str]:
-    """Of what a result can depend on."""
+    """Of the software that a result can depend on."""
     from importlib.metadata import version
 
     return {
@@ -101,5 +102,4 @@ def versions() -> dict[str, str]:
         "numpy": np.__version__,
         "torch": version("torch"),
         "scikit-learn": version("scikit-learn"),
-        "text": python_sources().digest,
     }

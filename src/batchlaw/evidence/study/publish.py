@@ -13,8 +13,8 @@ import numpy as np
 
 from batchlaw._base.files import OutputDirectory, Transaction
 from batchlaw.datasets import layout
-from batchlaw.evidence.study.blocks import Block, Scheduled, scheduled
-from batchlaw.evidence.study.cells import usable_pilot
+from batchlaw.evidence.study.blocks import Block, Scheduled, block_cells, scheduled
+from batchlaw.evidence.study.cells import needs_pilot, pilot_cells, usable_pilot
 from batchlaw.evidence.study.curve import columns_of
 from batchlaw.evidence.study.data import LONG_TRAINING_TEXT, VALIDATION_TEXT
 from batchlaw.evidence.study.groups import Group
@@ -22,6 +22,7 @@ from batchlaw.evidence.study.models import data_of, training_task
 from batchlaw.evidence.study.schedules import OPTIMIZERS
 from batchlaw.jobs.store import DONE, FAILED, Store
 from batchlaw.schedule.adam import Adam
+from batchlaw.schedule.observation import CURVE
 from batchlaw.schedule.update_rule import SGD
 
 Row = Mapping[str, object]
@@ -29,10 +30,21 @@ Row = Mapping[str, object]
 LOSS_FORMAT, MOMENT_FORMAT, RATE_FORMAT = "{:.6f}", "{:.5g}", "{:.9g}"
 
 
-def missing_runs(block: Block, store: Store) -> int:
-    """Runs of a block that are not stored, or failed other than by diverging."""
-    rows = (store.get(cell) for one in scheduled(block, store) for _, cell in one.cells())
-    return sum(row is None or row.status == FAILED for row in rows)
+def unfinished(block: Block, store: Store) -> str:
+    """Why a block can't be published, in one line; empty if it can.
+
+    Pilots count too: without one, the schedules of its group are not even known.
+    """
+    cells = [*pilot_cells(list(block.groups)), *block_cells(block, store)]
+    missing = sum(1 for _ in store.missing(cells, retry=(FAILED,)))
+    if missing:
+        return f"{missing} runs are missing or failed; the same command tries them again"
+    unplanned = [
+        group.name
+        for group in block.groups
+        if needs_pilot(group) and usable_pilot(group, group.peaks[0], store) is None
+    ]
+    return f"every pilot diverged of {'; '.join(unplanned)}" if unplanned else ""
 
 
 def publish(
@@ -42,6 +54,7 @@ def publish(
 
     ``asked`` is the block before it was trimmed to the hours there were.
     """
+    assert not unfinished(block, store)
     tables = _Tables(store)
     for one in scheduled(block, store):
         tables.add(one)
@@ -50,8 +63,7 @@ def publish(
             _compressed(files, name, *tables.of(name, block))
         files.json(layout.FACTS, _facts(block, asked, tables, facts))
         staging = files.path(layout.CHECKSUMS).parent
-        names = (*layout.TABLES, layout.FACTS)
-        (staging / layout.CHECKSUMS).write_text(layout.checksums(staging, names))
+        (staging / layout.CHECKSUMS).write_text(layout.checksums(staging))
     return files.written
 
 
@@ -139,15 +151,10 @@ def parameters(task: str) -> int:
 
 
 def _curve_rows(number: int, columns: Mapping[str, list[float]]) -> Iterable[Row]:
-    for update, validation, training, noise, gradient in zip(*columns.values(), strict=True):
-        yield {
-            "run": number,
-            "update": int(update),
-            "validation": LOSS_FORMAT.format(validation),
-            "training": LOSS_FORMAT.format(training),
-            "noise": MOMENT_FORMAT.format(noise),
-            "gradient": MOMENT_FORMAT.format(gradient),
-        }
+    formats = ("{:d}", LOSS_FORMAT, LOSS_FORMAT, MOMENT_FORMAT, MOMENT_FORMAT)
+    for values in zip(*columns.values(), strict=True):
+        texts = (text.format(value) for text, value in zip(formats, values, strict=True))
+        yield {"run": number} | dict(zip(CURVE, texts, strict=True))
 
 
 def _rate_rows(rates: np.ndarray[Any, Any]) -> Iterable[Row]:
@@ -180,7 +187,8 @@ def _facts(block: Block, asked: Block, tables: _Tables, facts: Mapping[str, Any]
         "summary": block.summary,
         "command": f"batchlaw study --block {block.name}",
         "runs": len(tables.runs),
-        "core_seconds": round(tables.seconds),
+        # Summed over the runs, of which every core had one at a time.
+        "wall_seconds_of_runs": round(tables.seconds),
         "seeds": {name: _seeds(block.groups, name) for name in _names(block.groups)},
         "seeds_trimmed_from": asked.seeds if asked.seeds != block.seeds else None,
         "text": {

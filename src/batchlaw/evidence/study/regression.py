@@ -11,14 +11,14 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import Unstable
-from batchlaw.evidence.study.curve import COLUMNS, stored
+from batchlaw.evidence.study.curve import stored
 from batchlaw.evidence.study.data import Population
 from batchlaw.evidence.study.schedules import MOMENTUM, OPTIMIZERS, WEIGHT_DECAY, adaptive
 from batchlaw.model.model_spectrum import ModelSpectrum
 from batchlaw.model.problem import Problem
 from batchlaw.risk.multi_pass import multi_pass_risk
 from batchlaw.schedule.adam import Adam
-from batchlaw.schedule.observation import observed_updates
+from batchlaw.schedule.observation import CURVE, observed_updates
 
 EPSILON = 1e-8
 # A final loss above this is a diverged run; predicting zero has the loss 0.5.
@@ -86,14 +86,19 @@ def train(
     return weights, state
 
 
+def mean_loss(population: Population, weights: FloatArray) -> float:
+    """Over the population and the runs."""
+    error = weights - population.optimum
+    excess = float(np.einsum("ri,ij,rj->", error, population.covariance, error))
+    return 0.5 * population.residual_variance + 0.5 * excess / len(error)
+
+
 def measure(population: Population, weights: FloatArray) -> dict[str, float]:
     """Mean final loss over the population, and the part of it that is noise around the mean run."""
-    error = weights - population.optimum
-    sigma = population.covariance
-    floor = 0.5 * population.residual_variance
-    loss = floor + 0.5 * float(np.einsum("ri,ij,rj->", error, sigma, error)) / error.shape[0]
+    loss = mean_loss(population, weights)
     if not loss < DIVERGED:
         raise Unstable("rates", f"diverged: final loss {loss:.3g}", subject="the run")
+    error, sigma = weights - population.optimum, population.covariance
     deviation = error - error.mean(axis=0)
     noise = 0.5 * float(np.einsum("ri,ij,rj->", deviation, sigma, deviation)) / (error.shape[0] - 1)
     return {"validation": loss, "training": loss, "noise": noise}
@@ -107,19 +112,26 @@ def train_with_curves(
     seed: int,
     repetitions: int,
 ) -> dict[str, Any]:
-    """What ``measure`` says of the final weights, and the curves of the mean run."""
+    """What ``measure`` says of the final weights, and the curves of the mean run.
+
+    Only the final loss decides whether the run diverged: it may recover from a transient.
+    """
     observed = set(observed_updates(rates.size).tolist())
-    columns: dict[str, list[float]] = {name: [] for name in COLUMNS}
+    columns: dict[str, list[float]] = {name: [] for name in CURVE}
 
     def after(updates: int, weights: FloatArray) -> None:
         if updates in observed:
-            loss = measure(population, weights)["validation"]
-            values = (updates, loss, loss, *gradient_noise(population, weights))
-            for name, value in zip(COLUMNS, values, strict=True):
+            for name, value in zip(CURVE, (updates, *observe(population, weights)), strict=True):
                 columns[name].append(value)
 
     weights, _ = train(population, optimizer, rates, batches, seed, repetitions, after)
     return measure(population, weights) | stored(columns)
+
+
+def observe(population: Population, weights: FloatArray) -> tuple[float, float, float, float]:
+    """The columns of a curve after the update: a regression trains on what it is judged on."""
+    loss = mean_loss(population, weights)
+    return loss, loss, *gradient_noise(population, weights)
 
 
 def gradient_noise(population: Population, weights: FloatArray) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -178,8 +179,16 @@ def _planned(
     optimizer: str, rates: FloatArray, budget: int, *, bold: bool, stages: int = PLAN_STAGES
 ) -> IntArray:
     """What ``batchlaw plan`` says to someone who knows the optimizer and the rates alone."""
+    return _fill(_plan_batches(optimizer, tuple(rates.tolist()), budget, bold, stages), budget)
+
+
+@lru_cache(maxsize=64)
+def _plan_batches(
+    optimizer: str, rates: tuple[float, ...], budget: int, bold: bool, stages: int
+) -> IntArray:
+    """Kept, since a plan takes seconds and a block asks for it several times."""
     planned = plan(rates, budget, rule=OPTIMIZERS[optimizer], bold=bold, stages=stages)
-    return _fill(planned.batches, budget)
+    return planned.batches
 
 
 def _fill(batches: IntArray, budget: int) -> IntArray:

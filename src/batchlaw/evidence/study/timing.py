@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from batchlaw.evidence.study.cells import needs_pilot, pilot_cell, run_cell
-from batchlaw.evidence.study.groups import Group
-from batchlaw.evidence.study.schedules import CONSTANT, REFERENCE
+import numpy as np
+
+from batchlaw.evidence.study import models, regression
+from batchlaw.evidence.study.cells import needs_pilot
+from batchlaw.evidence.study.data import population
+from batchlaw.evidence.study.groups import MODEL, TASKS, Group
+from batchlaw.evidence.study.schedules import REFERENCE
 from batchlaw.jobs.workers import Workers
+from batchlaw.schedule.observation import POINTS
 
-# Steps of two timed runs: the difference in time is due to the steps alone.
+# Updates of two timed runs: the difference in time is due to the updates alone.
 SHORT_RUN, LONG_RUN = 10, 60
+# Batches of timed runs.
+SMALL_BATCH, LARGE_BATCH = 1, 16
 # Measured cost of a pilot's spectrum, in training steps at this batch size.
 SPECTRUM_STEPS = {"transformer": 4_000, "mlp": 10_000, "logistic": 6_000}
 SPECTRUM_BATCH = 8
@@ -26,11 +33,29 @@ EXACT_STEPS = {"digits-features": 14_000, "digits": 5_000}
 
 
 @dataclass(frozen=True)
+class StepCost:
+    """Core seconds of an update besides its samples, of a sample, and of an observation."""
+
+    update: float
+    sample: float
+    observation: float
+
+    def updates(self, count: int, samples: float) -> float:
+        """Plain updates with so many samples in all."""
+        return self.update * count + self.sample * samples
+
+    def run(self, count: int, samples: float) -> float:
+        """A run with its curves."""
+        return self.updates(count, samples) + self.observation * POINTS
+
+
+@dataclass(frozen=True)
 class Cost:
     """Core seconds and cells of a group."""
 
     group: Group
     seconds_per_step: float
+    seconds_per_observation: float = 0.0
 
     @property
     def references(self) -> int:
@@ -53,29 +78,64 @@ class Cost:
             steps += group.steps + spectrum
         if group.optimizer == "sgd":
             steps += len(group.schedules) * EXACT_STEPS.get(group.task, 0)
-        return self.seconds_per_step * steps * len(group.peaks) + CELL_OVERHEAD_S * self.cells
+        observations = POINTS * (group.seeds * len(group.schedules) + self.references)
+        of_peak = self.seconds_per_step * steps + self.seconds_per_observation * observations
+        return of_peak * len(group.peaks) + CELL_OVERHEAD_S * self.cells
 
 
 def measured_costs(groups: Sequence[Group], workers: Workers) -> list[Cost]:
     """Costs of the groups, from short runs of every task with every optimizer."""
     kinds = {(group.task, group.optimizer): group for group in reversed(groups)}
-    times = workers.pool.map(seconds_per_step, kinds.values())
-    by_kind = dict(zip(kinds, times, strict=True))
-    return [Cost(group, by_kind[group.task, group.optimizer]) for group in groups]
+    by_kind = dict(zip(kinds, workers.pool.map(step_cost, kinds.values()), strict=True))
+    costs = []
+    for group in groups:
+        cost = by_kind[group.task, group.optimizer]
+        costs.append(Cost(group, cost.updates(1, group.mean_batch), cost.observation))
+    return costs
 
 
-def seconds_per_step(group: Group) -> float:
-    """Seconds per step at a constant batch. The first run loads the data and the libraries.
+def step_cost(group: Group) -> StepCost:
+    """From plain updates, with one sample and with more, and from one observation.
 
-    Processor time, not wall-clock time: the current load says little about the next hours.
+    A run has a fixed number of observations, so that they can't be timed with the updates. The
+    first run loads the data and the libraries.
     """
-    times = []
-    for steps in (SHORT_RUN, SHORT_RUN, LONG_RUN):
-        cell = pilot_cell(replace(group, steps=steps), group.peaks[0])
-        start = time.process_time()
-        run_cell({**cell, "schedule": CONSTANT, "seed": 1})
-        times.append(time.process_time() - start)
-    return max(times[2] - times[1], 1e-6) / (LONG_RUN - SHORT_RUN)
+
+    def per_update(batch: int) -> float:
+        short = _seconds(lambda: _train(group, batch, SHORT_RUN))
+        long = _seconds(lambda: _train(group, batch, LONG_RUN))
+        return max(long - short, 1e-6) / (LONG_RUN - SHORT_RUN)
+
+    _train(group, SMALL_BATCH, SHORT_RUN)
+    single, larger = per_update(SMALL_BATCH), per_update(LARGE_BATCH)
+    sample = max(larger - single, 0.0) / (LARGE_BATCH - SMALL_BATCH)
+    observation = _seconds(lambda: _observe(group))
+    return StepCost(max(single - SMALL_BATCH * sample, 0.0), sample, observation)
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    """Processor time, not wall-clock time: the current load says little about the next hours."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def _train(group: Group, batch: int, updates: int) -> None:
+    """Plain updates at a constant batch and rate, without observations."""
+    rates, batches = np.full(updates, group.peaks[0]), np.full(updates, batch, dtype=np.int64)
+    if TASKS[group.task].kind == MODEL:
+        models.train_plain(group.task, group.optimizer, rates, batches, seed=1)
+    else:
+        data = population(group.task)
+        regression.train(data, group.optimizer, rates, batches, 1, group.repetitions)
+
+
+def _observe(group: Group) -> None:
+    if TASKS[group.task].kind == MODEL:
+        models.observe(group.task)
+    else:
+        data = population(group.task)
+        regression.observe(data, np.zeros((group.repetitions, data.features.shape[1])))
 
 
 def within(costs: Sequence[Cost], hours: float, workers: int) -> tuple[list[Cost], list[Cost]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -20,7 +21,7 @@ from batchlaw.evidence.study.schedules import CONSTANT, SCHEDULES
 from batchlaw.evidence.study.summary import write
 from batchlaw.faces.cli.inputs import Flag, Whole
 from batchlaw.faces.cli.progress import progress_bars
-from batchlaw.faces.cli.study_blocks import STORE, make_blocks
+from batchlaw.faces.cli.study_blocks import make_blocks, opened
 from batchlaw.jobs.execution import Tally, execute
 from batchlaw.jobs.store import FAILED, Store
 from batchlaw.jobs.workers import Workers, worker_processes
@@ -34,6 +35,9 @@ BLOCK_HELP = (
     f"{', '.join(BLOCKS)}."
 )
 Names = Annotated[list[str] | None, Parameter(negative=())]
+STORE = "study.sqlite"
+# Time limit of the default study.
+HOURS = 2.0
 
 
 def study(
@@ -44,7 +48,7 @@ def study(
     optimizer: Names = None,
     schedule: Annotated[list[str] | None, Parameter(negative=(), help=SCHEDULE_HELP)] = None,
     rates: Names = None,
-    hours: float = 2.0,
+    hours: float | None = None,
     workers: Whole | None = None,
     estimate: Flag = False,
     summary: Flag = False,
@@ -54,7 +58,7 @@ def study(
     """Compare batch schedules in training, at equal updates and equal samples.
 
     With ``--block``, makes blocks of the benchmark of batch schedules instead: loss curves of a
-    transformer as compressed CSV, a folder for each block.
+    transformer as compressed CSV, a folder for each block, from the runs in blocks.sqlite.
 
     Writes study.sqlite (every run), results.csv, summary.md and its figures. Run the same command
     again to resume a study after an interrupt. The exit code is 1 if a run failed other than by
@@ -76,8 +80,9 @@ def study(
         Only these shapes of the rates (may be repeated): wsd, wsd-linear, cosine; or, with the
         transformer only, wsd-short (the decay is the last 30 %) and drop (to a tenth, at 80 %).
     hours
-        Time limit. A few steps are timed first; groups of runs that would not fit are dropped and
-        listed.
+        Time limit: 2 by default, and none for blocks. A few steps are timed first; groups of runs
+        that would not fit are dropped and listed. A block is first trimmed to fewer seeds, but
+        keeps the runs it has.
     workers
         Number of single-threaded processes; one per core by default. Results do not depend on
         it.
@@ -98,7 +103,7 @@ def study(
         return make_blocks(
             block,
             OutputDirectory(output_dir),
-            checks.real("hours", hours, above=0.0),
+            math.inf if hours is None else checks.real("hours", hours, above=0.0),
             cores() if workers is None else checks.count("workers", workers),
             estimate=estimate,
             again=again,
@@ -108,15 +113,16 @@ def study(
     if summary:
         return _summary(output_dir)
     count = cores() if workers is None else checks.count("workers", workers)
-    hours = checks.real("hours", hours, above=0.0)
+    hours = checks.real("hours", HOURS if hours is None else hours, above=0.0)
     output = OutputDirectory(output_dir)
     asked: dict[str, Any] = {"quick": quick, "tasks": task, "optimizers": optimizer}
     asked |= {"schedules": schedule, "rates": rates, "hours": hours}
-    with Store(output_dir / STORE) as store:
+    with opened(output_dir / STORE, read_only=estimate) as store:
         with worker_processes(count) as processes:
             plan = _planned(asked, output, processes)
-            _say(f"{plan.described(count)} with {count} processes; {len(store)} cells are stored")
-            if estimate:
+            stored = 0 if store is None else len(store)
+            _say(f"{plan.described(count)} with {count} processes; {stored} cells are stored")
+            if estimate or store is None:
                 return 0
             with progress_bars(plain=True) as stage:
                 tally = _run(plan, store, processes, stage)
