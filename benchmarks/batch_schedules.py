@@ -451,11 +451,11 @@ def block_table(folder):
         path = root / name / layout.FACTS
         if path.is_file():
             facts = json.loads(path.read_text())
-            count, hours = str(facts["runs"]), f"{facts['worker_seconds'] / 3600:.1f}"
+            count, hours = str(facts["runs"]), f"{facts['wall_seconds_of_runs'] / 3600:.1f}"
         else:
             count, hours = "not made yet", "-"
         lines.append((f"`{name}`", block.summary, count, hours))
-    return ("block", "what", "runs", "hours of a core"), lines
+    return ("block", "what", "runs", "hours of a worker"), lines
 
 
 TABLES = {
