@@ -417,6 +417,29 @@ def size_table(found):
     return ("block", "rates", *names), lines
 
 
+def adaptation_table(found):
+    """The noise of one sample's gradient midway, where the batch was constant."""
+    names = sorted([CONSTANT, *SIZES], key=lambda name: SIZES.get(name, 1.0))
+    lines = []
+    for setting in found:
+        known = [name for name in names if name in setting.runs]
+        values = [gradient_noise(setting.runs[name]) for name in known]
+        exponent = np.polyfit(np.log([SIZES.get(name, 1.0) for name in known]), np.log(values), 1)[
+            0
+        ]
+        shown = dict(zip(known, values, strict=True))
+        cells = (f"{shown[name]:.2f}" if name in shown else "-" for name in names)
+        lines.append((setting.block, setting.rates, *cells, f"{exponent:.2f}"))
+    return ("block", "rates", *names, "exponent in the batch"), lines
+
+
+def gradient_noise(runs):
+    """Mean over seeds and the middle half of the run."""
+    run = first(runs)
+    middle = np.abs(run.steps / run.updates - 0.5) < 0.25
+    return float(np.mean([run.columns["noise"][middle] for run in runs.values()]))
+
+
 def convergence_table(found):
     """How far from converged a run of constant batches is, and its noise scale."""
     lines = []
@@ -463,6 +486,7 @@ TABLES = {
     "planners": planner_table,
     "noise": noise_table,
     "sizes": size_table,
+    "adaptation": adaptation_table,
     "convergence": convergence_table,
 }
 

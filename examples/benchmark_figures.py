@@ -19,7 +19,9 @@ from batchlaw.plots.training import Band
 # Blocks that are compared, and what they are called.
 BLOCKS = {"small-adamw": "beta2 0.999", "small-adamw-0.95": "beta2 0.95"}
 DECAYS = {"wsd-linear": "linear, last fifth", "wsd": "exponential, last half", "cosine": "cosine"}
-SHOWN = ("early-large", "late-large", "like the rate", "Seesaw")
+SHOWN = ("early-large", "late-large", "Li-Bu-Xu", "Seesaw")
+# The first differences are large and tell nothing: shown from this share of the samples.
+SHOWN_FROM = 0.05
 
 
 def differences(found: list[Setting], block: str) -> dict[str, dict[str, tuple[float, float]]]:
@@ -27,7 +29,7 @@ def differences(found: list[Setting], block: str) -> dict[str, dict[str, tuple[f
     return {
         DECAYS[one.rates]: {
             name: (one.difference(name).mean, one.difference(name).half)
-            for name in sorted(one.compared)
+            for name in sorted(one.compared, key=str.lower)
             if name != CONSTANT
         }
         for one in found
@@ -53,7 +55,8 @@ def _gap(one: Setting, name: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         rows.append(run.losses - np.interp(spent, there, constant.losses))
     values = np.array(rows)
     half = stats.t.ppf(0.975, len(rows) - 1) * values.std(axis=0, ddof=1) / np.sqrt(len(rows))
-    return spent, values.mean(axis=0), half
+    shown = spent > SHOWN_FROM * spent[-1]
+    return spent[shown], values.mean(axis=0)[shown], half[shown]
 
 
 def scales(found: list[Setting], block: str) -> dict[str, dict[str, Band]]:

@@ -46,6 +46,7 @@ def along_runs(
             if not logarithmic:
                 axes.axhline(0.0, color="#999999", linewidth=0.8)
             axes.set(title=title, xlabel=axis, yscale="log" if logarithmic else "linear")
+            axes.locator_params(axis="x", nbins=4)
         columns[0].set(ylabel=label)
         columns[0].legend()
     return figure
