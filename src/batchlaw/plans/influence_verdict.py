@@ -14,7 +14,7 @@ from batchlaw.design.robust_plan import EVERYWHERE, NOTHING, RATIO_ERROR
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.plans.advice import PlanTask, constant_words, equal_samples
-from batchlaw.plans.evidence import evidence
+from batchlaw.plans.evidence import influence_evidence
 from batchlaw.plans.rule_scores import rule_scores
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING as NOTHING_CHANGES
@@ -85,7 +85,7 @@ def _over_range(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judg
         _optimizer(task),
         advice,
         worth_over_range(ratios, task.loss) if departs else NOTHING_CHANGES,
-        evidence(task.rule, task.gamma, f"exact risks of {len(cases.cases)} solvable problems"),
+        influence_evidence(task.rule, f"exact risks of {len(cases.cases)} solvable problems"),
         *rule_scores(task.gamma, constant, task.rule, RANGE),
     )
     prediction = {
@@ -136,7 +136,7 @@ def _known(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judged:
         _optimizer(task),
         advice,
         worth_known(found["total_against_constant"], found["excess_against_constant"], task.loss),
-        evidence(task.rule, task.gamma, source),
+        influence_evidence(task.rule, source),
     )
     return batches, verdict, found, []
 
@@ -167,7 +167,7 @@ def _of_noise(
         if not task.bold:
             batches = constant.astype(np.float64)
     source = "the influence on the noise of a quadratic loss, to first order"
-    verdict = Verdict(_optimizer(task), advice, worth, evidence(task.rule, task.gamma, source))
+    verdict = Verdict(_optimizer(task), advice, worth, influence_evidence(task.rule, source))
     return batches, verdict, {}, notes
 
 
