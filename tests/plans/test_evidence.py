@@ -81,7 +81,8 @@ def test_evidence_is_for_a_similar_memory_only():
 ADAMW = bl.adam(0.9, 0.999, weight_decay=0.01)
 
 
-def answer(gamma, departs=True, *, batch=8, limits=Limits(stages=8), over_range=True, bold=False):
+def answer(gamma, departs=True, *, batch=8, over_range=True, bold=False, stages=8, multiple_of=1):
+    limits = Limits(stages=stages, multiple_of=multiple_of)
     return Answer(gamma, batch * gamma.size, limits, departs, over_range, bold)
 
 
@@ -101,8 +102,8 @@ def test_the_evidence_of_the_trained_settings_has_no_reservation():
     [
         (ADAMW, answer(bl.wsd(1000, 0.004))),
         (ADAMW, answer(bl.wsd(800, 0.004), batch=64)),
-        (ADAMW, answer(bl.wsd(800, 0.004), limits=Limits(stages=8, multiple_of=2))),
-        (ADAMW, answer(bl.wsd(800, 0.004), limits=Limits(stages=5))),
+        (ADAMW, answer(bl.wsd(800, 0.004), multiple_of=2)),
+        (ADAMW, answer(bl.wsd(800, 0.004), stages=5)),
         (ADAMW, answer(bl.wsd(800, 0.004), bold=True)),
         (bl.adam(0.9, 0.999, weight_decay=0.1), answer(bl.wsd(800, 0.004))),
         (bl.adam(0.9, 0.9985, weight_decay=0.01), answer(bl.wsd(800, 0.004))),
