@@ -86,7 +86,7 @@ def _over_range(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judg
         advice,
         worth_over_range(ratios, task.loss) if departs else NOTHING_CHANGES,
         influence_evidence(task.rule, f"exact risks of {len(cases.cases)} solvable problems"),
-        *rule_scores(task.gamma, constant, task.rule, RANGE),
+        *rule_scores(task.gamma, constant, task.rule, RANGE, cases),
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -101,12 +101,9 @@ def _recommended(
 ) -> tuple[FloatArray, FloatArray] | None:
     """The first part of the departure that meets the standard, and its ratios; or None."""
     margin = 0.0 if cases.single_updates else RATIO_ERROR
-    for share in DEPARTURES:
-        sizes = batches
-        if share < 1.0:
-            part = within_limits(batches**share, task.samples, task.limits)
-            sizes = part.astype(np.float64)
-        ratios = cases.ratios([sizes], constant)[0]
+    parts = [within_limits(batches**share, task.samples, task.limits) for share in DEPARTURES[1:]]
+    options = [batches, *(part.astype(np.float64) for part in parts)]
+    for sizes, ratios in zip(options, cases.ratios(options, constant), strict=True):
         if ratios.max() < 1.0 - margin and np.median(ratios) <= 1.0 - WORTH:
             return sizes, ratios
     return None

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.rules import RULES, Schedule
-from batchlaw.design.plan_cases import Grid, pilot_noise_scales
+from batchlaw.design.plan_cases import Grid, PlanCases, pilot_noise_scales
 from batchlaw.design.rule_scores import CONSTANT, score_rules
 from batchlaw.model.problem import Problem
 from batchlaw.plans.verdict import range_of
@@ -28,11 +28,15 @@ def rule_schedules(
 
 
 def rule_scores(
-    gamma: FloatArray, constant: IntArray, rule: UpdateRule, grid: Grid
+    gamma: FloatArray,
+    constant: IntArray,
+    rule: UpdateRule,
+    grid: Grid,
+    cases: PlanCases | None = None,
 ) -> tuple[dict[str, tuple[float, float, float]], dict[str, int]]:
     """Smallest, median and largest excess over the constant batch's, by name; and the updates of
     those that change the rates."""
-    scores = score_rules(gamma, constant, rule, grid)
+    scores = score_rules(gamma, constant, rule, grid, cases)
     return (
         {name: range_of(score.ratios) for name, score in scores.items()},
         {name: score.steps for name, score in scores.items() if not score.keeps_rates},
