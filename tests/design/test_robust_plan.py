@@ -36,6 +36,25 @@ def test_slopes_of_merged_rows_are_those_of_finite_differences(rule):
         assert slopes[i] == pytest.approx((up - down) / (2.0 * h), rel=1e-5, abs=1e-9)
 
 
+@pytest.mark.parametrize("rule", [bl.sgd(), bl.sgd(momentum=0.9)])
+def test_many_schedules_of_sgd_are_merged_as_one_is(rule):
+    problem = bl.Problem.power_law_nodes(1.5, 1.4, 4096, nodes=24)
+    table = Rows.of(300, 20).table(bl.wsd(300, 0.05), rule)
+    shares = 1.0 / np.random.default_rng(0).uniform(2.0, 20.0, (3, 20))
+    state = problem.eigenvalues, problem.multiplicity, problem.target_energy, 0.7, table
+    together, squares = np.empty(3), np.empty((3, 20, problem.eigenvalues.size))
+    kernels.fixed_excess(*state, rule.momentum, shares, squares, together)
+    saved = np.empty((21, 2, problem.eigenvalues.size + 1))
+    for row, excess, square in zip(shares, together, squares, strict=True):
+        alone = kernels.merged_excess(*state, rule.momentum, 0.0, False, row, saved)
+        assert excess == pytest.approx(alone, rel=1e-12)
+        one = saved[:-1, 0, :-1] + saved[:-1, 1, :-1] ** 2
+        np.testing.assert_allclose(square, one, rtol=1e-11)
+    fast = Rows.of(300, 20).table(bl.wsd(300, 1e3), rule)
+    kernels.fixed_excess(*state[:-1], fast, rule.momentum, shares, squares, together)
+    assert np.isinf(together).all()
+
+
 def test_merged_updates_agree_with_single_ones():
     steps, t = 3000, np.arange(1.0, 3001.0)
     rates = bl.wsd(steps, 1.0)
