@@ -1,5 +1,7 @@
 """Plans over a range of problems: merged updates, scores, limits and recommendations."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -153,3 +155,24 @@ def test_a_bold_plan_departs_where_nothing_is_recommended():
     assert (plain.batches == plain.constant).all()
     assert bold.regret.mean() < plain.regret.mean()
     assert bold.batches.sum() == 2400
+
+
+def test_what_is_tried_under_a_limit_on_stages_is_tried_under_every_larger_one():
+    tried = [set(robust_plan.tried_limits(Limits(4, stages=k))) for k in [*range(1, 40), None]]
+    for fewer, more in itertools.pairwise(tried):
+        assert fewer <= more
+    assert [limits.stages for limits in robust_plan.tried_limits(Limits(stages=8))][0] == 8
+    assert next(robust_plan.tried_limits(Limits())).stages is None
+
+
+@pytest.mark.slow
+def test_a_plan_is_not_lost_by_allowing_more_stages():
+    """With 12 stages none is found that holds; the plan with 8 is the one that was trained."""
+    rates, rule = bl.wsd(800, 1.0, stable=0.7), bl.adam(0.9, 0.999, weight_decay=0.01)
+    eight, twelve = (
+        robust_plan.robust_plan(rates, 6400, rule, Limits(stages=count)) for count in (8, 12)
+    )
+    trained = np.repeat([8, 10, 12, 9, 7, 5, 3], [475, 50, 75, 50, 50, 50, 50])
+    np.testing.assert_array_equal(eight.batches, trained)
+    np.testing.assert_array_equal(twelve.batches, trained)
+    assert twelve.recommended
