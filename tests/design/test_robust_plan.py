@@ -161,7 +161,7 @@ def test_what_is_tried_under_a_limit_on_stages_is_tried_under_every_larger_one()
     tried = [set(robust_plan.tried_limits(Limits(4, stages=k))) for k in [*range(1, 40), None]]
     for fewer, more in itertools.pairwise(tried):
         assert fewer <= more
-    assert [limits.stages for limits in robust_plan.tried_limits(Limits(stages=8))][0] == 8
+    assert next(robust_plan.tried_limits(Limits(stages=8))).stages == 8
     assert next(robust_plan.tried_limits(Limits())).stages is None
 
 

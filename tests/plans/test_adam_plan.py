@@ -6,6 +6,7 @@ import pytest
 import batchlaw as bl
 from batchlaw.faces.cli import main
 from batchlaw.plans.plan import Plan
+from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN
 from refused import refused
 
 ADAMW = bl.adam(0.9, 0.99, weight_decay=0.01)
@@ -18,6 +19,9 @@ def test_a_plan_over_the_range_has_its_verdict_in_its_json():
     assert "early-large" in plan.verdict.rules
     assert plan.prediction["worst_excess_against_constant"] <= 1.0
     assert Plan.from_json(plan.to_json()) == plan
+    regrets = plan.verdict.regrets
+    assert regrets.keys() == plan.verdict.rules.keys() | {PLAN, CONSTANT_BATCH}
+    assert regrets[PLAN] == min(regrets.values())
 
 
 @pytest.mark.slow

@@ -148,6 +148,8 @@ def test_the_steps_of_rules_that_change_the_rates_stay_in_a_plans_json(capsys):
         {"steps": {"no rule": 3}},
         {"steps": {"Seesaw": 2.5}},
         {"steps": None},
+        {"regrets": {"Seesaw": "large"}},
+        {"regrets": None},
         {"rules": {"Seesaw": [1.0]}},
         {"other": 1},
     ],
@@ -155,5 +157,7 @@ def test_the_steps_of_rules_that_change_the_rates_stay_in_a_plans_json(capsys):
 def test_a_verdict_whose_json_is_wrong_is_refused(entry):
     values = Verdict("sgd", "a", "b", "c", {"Seesaw": (0.9, 1.0, 1.1)}, {"Seesaw": 7}).to_dict()
     assert Verdict.from_dict(values).steps == {"Seesaw": 7}
+    earlier = {name: value for name, value in values.items() if name != "regrets"}
+    assert Verdict.from_dict(earlier).regrets == {}
     with refused("verdict"):
         Verdict.from_dict(values | entry)

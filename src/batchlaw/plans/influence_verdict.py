@@ -14,11 +14,12 @@ from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.limits import Limits
 from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, PlanCases
 from batchlaw.design.robust_plan import EVERYWHERE, NOTHING, RATIO_ERROR
+from batchlaw.design.rule_scores import score_rules
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.plans.advice import PlanTask, constant_words, equal_samples
 from batchlaw.plans.evidence import influence_evidence
-from batchlaw.plans.rule_scores import rule_scores
+from batchlaw.plans.rule_scores import ranges_of
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING as NOTHING_CHANGES
 from batchlaw.plans.worth import worth_known, worth_of_noise, worth_over_range
@@ -98,7 +99,7 @@ def _over_range(task: PlanTask, batches: FloatArray, tried: Tried, constant: Int
         advice,
         worth_over_range(ratios, task.loss) if departs else NOTHING_CHANGES,
         influence_evidence(task.rule, f"exact risks of {len(cases.cases)} solvable problems"),
-        *rule_scores(task.gamma, constant, task.rule, RANGE, cases),
+        *ranges_of(score_rules(task.gamma, constant, task.rule, RANGE, cases)),
     )
     prediction = {
         "median_excess_against_constant": middle,
