@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw.design.plan_cases import RANGE
 from batchlaw.faces.cli import main
+from batchlaw.faces.cli.plan import plan as command
+from batchlaw.model.spectrum import EXPONENTS
 from batchlaw.plans.plan import Plan
 from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN
 from refused import refused
@@ -53,3 +56,11 @@ def test_what_a_plan_for_adam_cannot_use_is_refused():
         bl.plan(rates, 400, rule=ADAMW, procedure="multi-pass", dataset_size=400)
     with refused("noise"):
         bl.plan(rates, 400, rule=ADAMW, noise=np.ones(50))
+
+
+def test_the_help_names_the_default_exponents():
+    exponents = RANGE.exponents
+    text = " ".join(str(command.__doc__).split())
+    low, high = EXPONENTS
+    listed = "{:g}, {:g} and {:g}".format(*exponents)
+    assert f"by default {low:g}:{high:g} for SGD and momentum, and {listed} for Adam" in text

@@ -118,7 +118,7 @@ def plan(
     ----------
     exponent
         Exponent of an unknown power-law spectrum: one number, or a range LOW:HIGH whose worst
-        case is planned for; 1.2:3 by default.
+        case is planned for; by default 1.2:3 for SGD and momentum, and 1.2, 1.5 and 2 for Adam.
     scale
         Trace of that spectrum, in units of 1 / rate; 0.5 / peak rate by default.
     noise
