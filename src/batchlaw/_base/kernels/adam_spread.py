@@ -80,7 +80,7 @@ def inverse_roots(variance, third):  # type: ignore[no-untyped-def]
     if third <= variance * variance * (3.0 + variance):
         quarter = math.sqrt(math.sqrt(1.0 + variance))
         return quarter * math.sqrt(quarter), 1.0 + variance
-    # w = 2 sinh(asinh(x)/3): of the cubic's root, without hyperbolic functions where x is not small.
+    # w = 2 sinh(asinh(x)/3), without hyperbolic functions where x is not small.
     x = 0.5 * third / (variance * root)
     if x > SMALL_SKEWNESS:
         c = math.exp(math.log(x + math.sqrt(1.0 + x * x)) / 3.0)
