@@ -64,7 +64,7 @@ def made(setting):
     seed, a, b, M, sigma, beta1, beta2, steps, batch, peak, shape = setting
     problem = bl.Problem.power_law(a, b, M, max(500, 6 * M), sigma, seed=seed)
     rates = SHAPES[shape](steps, peak)
-    batches = [bl.allocate(RULES[name](rates) ** 2, batch * steps) for name in SCHEDULES]
+    batches = [RULES[name].schedule(rates, batch * steps).batches for name in SCHEDULES]
     return problem, rates, np.stack(batches).astype(float), bl.adam(beta1, beta2)
 
 
@@ -153,7 +153,7 @@ def print_large():
     for M, steps, a, beta2 in ((256, 150, 1.5, 0.95), (256, 150, 2.5, 0.999), (512, 60, 1.5, 0.99)):
         problem = bl.Problem.power_law(a, 1.5, M, 4 * M, seed=M)
         rates, rule = bl.wsd(steps, 0.02), bl.adam(0.9, beta2)
-        sizes = [bl.allocate(RULES[name](rates) ** 2, 8 * steps) for name in SCHEDULES[1:3]]
+        sizes = [RULES[name].schedule(rates, 8 * steps).batches for name in SCHEDULES[1:3]]
         batches = np.stack(sizes).astype(float)
         values, seconds = [], []
         for basis in ("sketch", "sketch-diagonal"):

@@ -164,6 +164,7 @@ CALLS = {
         ("bl.design.by_law(2.0, 1.5, 64, 0.05, bias=-1.0)", "bias"),
     ],
     "plans": [
+        ("bl.plan(rates, 80, spectrum=small, rule=bl.adam())", "problem"),
         ("bl.plan(rates, 80, spectrum=small, influence=kappa)", "spectrum"),
         ("bl.plan(rates, 5, rule=bl.sgd(), spectrum=small)", "budget"),
         ("bl.plan(rates, 80, rule=bl.sgd(), spectrum=[1.0, 0.5])", "spectrum"),

@@ -1,5 +1,7 @@
 """Plans over a range of problems: merged updates, scores, limits and recommendations."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,25 @@ def test_slopes_of_merged_rows_are_those_of_finite_differences(rule):
             kernels.merged_excess(*state, *options, shares + s * h * unit, saved) for s in (1, -1)
         )
         assert slopes[i] == pytest.approx((up - down) / (2.0 * h), rel=1e-5, abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", [bl.sgd(), bl.sgd(momentum=0.9)])
+def test_many_schedules_of_sgd_are_merged_as_one_is(rule):
+    problem = bl.Problem.power_law_nodes(1.5, 1.4, 4096, nodes=24)
+    table = Rows.of(300, 20).table(bl.wsd(300, 0.05), rule)
+    shares = 1.0 / np.random.default_rng(0).uniform(2.0, 20.0, (3, 20))
+    state = problem.eigenvalues, problem.multiplicity, problem.target_energy, 0.7, table
+    together, squares = np.empty(3), np.empty((3, 20, problem.eigenvalues.size))
+    kernels.fixed_excess(*state, rule.momentum, shares, squares, together)
+    saved = np.empty((21, 2, problem.eigenvalues.size + 1))
+    for row, excess, square in zip(shares, together, squares, strict=True):
+        alone = kernels.merged_excess(*state, rule.momentum, 0.0, False, row, saved)
+        assert excess == pytest.approx(alone, rel=1e-12)
+        one = saved[:-1, 0, :-1] + saved[:-1, 1, :-1] ** 2
+        np.testing.assert_allclose(square, one, rtol=1e-11)
+    fast = Rows.of(300, 20).table(bl.wsd(300, 1e3), rule)
+    kernels.fixed_excess(*state[:-1], fast, rule.momentum, shares, squares, together)
+    assert np.isinf(together).all()
 
 
 def test_merged_updates_agree_with_single_ones():
@@ -134,3 +155,24 @@ def test_a_bold_plan_departs_where_nothing_is_recommended():
     assert (plain.batches == plain.constant).all()
     assert bold.regret.mean() < plain.regret.mean()
     assert bold.batches.sum() == 2400
+
+
+def test_what_is_tried_under_a_limit_on_stages_is_tried_under_every_larger_one():
+    tried = [set(robust_plan.tried_limits(Limits(4, stages=k))) for k in [*range(1, 40), None]]
+    for fewer, more in itertools.pairwise(tried):
+        assert fewer <= more
+    assert next(robust_plan.tried_limits(Limits(stages=8))).stages == 8
+    assert next(robust_plan.tried_limits(Limits())).stages is None
+
+
+@pytest.mark.slow
+def test_a_plan_is_not_lost_by_allowing_more_stages():
+    """With 12 stages none is found that holds; the plan with 8 is the one that was trained."""
+    rates, rule = bl.wsd(800, 1.0, stable=0.7), bl.adam(0.9, 0.999, weight_decay=0.01)
+    eight, twelve = (
+        robust_plan.robust_plan(rates, 6400, rule, Limits(stages=count)) for count in (8, 12)
+    )
+    trained = np.repeat([8, 10, 12, 9, 7, 5, 3], [475, 50, 75, 50, 50, 50, 50])
+    np.testing.assert_array_equal(eight.batches, trained)
+    np.testing.assert_array_equal(twelve.batches, trained)
+    assert twelve.recommended

@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw.design.plan_cases import RANGE
 from batchlaw.faces.cli import main
+from batchlaw.faces.cli.plan import plan as command
+from batchlaw.model.spectrum import EXPONENTS
 from batchlaw.plans.plan import Plan
+from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN
 from refused import refused
 
 ADAMW = bl.adam(0.9, 0.99, weight_decay=0.01)
@@ -18,6 +22,9 @@ def test_a_plan_over_the_range_has_its_verdict_in_its_json():
     assert "early-large" in plan.verdict.rules
     assert plan.prediction["worst_excess_against_constant"] <= 1.0
     assert Plan.from_json(plan.to_json()) == plan
+    regrets = plan.verdict.regrets
+    assert regrets.keys() == plan.verdict.rules.keys() | {PLAN, CONSTANT_BATCH}
+    assert regrets[PLAN] == min(regrets.values())
 
 
 @pytest.mark.slow
@@ -49,3 +56,11 @@ def test_what_a_plan_for_adam_cannot_use_is_refused():
         bl.plan(rates, 400, rule=ADAMW, procedure="multi-pass", dataset_size=400)
     with refused("noise"):
         bl.plan(rates, 400, rule=ADAMW, noise=np.ones(50))
+
+
+def test_the_help_names_the_default_exponents():
+    exponents = RANGE.exponents
+    text = " ".join(str(command.__doc__).split())
+    low, high = EXPONENTS
+    listed = "{:g}, {:g} and {:g}".format(*exponents)
+    assert f"by default {low:g}:{high:g} for SGD and momentum, and {listed} for Adam" in text

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import batchlaw as bl
+from batchlaw.batches.limits import Limits
 from batchlaw.plans.evidence import (
     COSINE,
     EXPONENTIAL,
@@ -13,6 +14,9 @@ from batchlaw.plans.evidence import (
     SHORT,
     TRAINED,
     TRAINED_SHAPES,
+    UNTRAINED,
+    Answer,
+    adam_evidence,
     shape_of,
     trained_with,
 )
@@ -72,3 +76,67 @@ def test_evidence_is_for_a_similar_memory_only():
     assert trained_with(bl.adam(beta2=0.95), gamma).beta2 == 0.95
     assert trained_with(bl.adam(beta2=0.99), gamma) is None
     assert trained_with(bl.adam(), bl.constant(500, 1.0)) is None
+
+
+ADAMW = bl.adam(0.9, 0.999, weight_decay=0.01)
+
+
+def answer(gamma, departs=True, *, batch=8, over_range=True, bold=False, stages=8, multiple_of=1):
+    limits = Limits(stages=stages, multiple_of=multiple_of)
+    return Answer(gamma, batch * gamma.size, limits, departs, over_range, bold)
+
+
+def test_the_evidence_of_the_trained_settings_has_no_reservation():
+    text = adam_evidence(ADAMW, "cases", answer(bl.wsd(800, 0.004)))
+    assert text.startswith("cases; trained on one transformer of 69 000 parameters (800 updates")
+    assert "the plan for such rates changed the validation loss by -0.068 to -0.043" in text
+    assert UNTRAINED not in text
+    linear = bl.wsd(800, 0.004, stable=0.8, decay="linear")
+    text = adam_evidence(ADAMW, "cases", answer(linear, departs=False))
+    assert "four rules in place of a constant batch, the answer there, changed" in text
+    assert UNTRAINED not in text
+
+
+@pytest.mark.parametrize(
+    ("rule", "given"),
+    [
+        (ADAMW, answer(bl.wsd(1000, 0.004))),
+        (ADAMW, answer(bl.wsd(800, 0.004), batch=64)),
+        (ADAMW, answer(bl.wsd(800, 0.004), multiple_of=2)),
+        (ADAMW, answer(bl.wsd(800, 0.004), stages=5)),
+        (ADAMW, answer(bl.wsd(800, 0.004), bold=True)),
+        (bl.adam(0.9, 0.999, weight_decay=0.1), answer(bl.wsd(800, 0.004))),
+        (bl.adam(0.9, 0.9985, weight_decay=0.01), answer(bl.wsd(800, 0.004))),
+        (ADAMW, answer(bl.wsd(800, 0.004, warmup=40), departs=False)),
+    ],
+)
+def test_evidence_says_where_its_own_answer_was_not_trained(rule, given):
+    text = adam_evidence(rule, "cases", given)
+    assert text.endswith(f"(docs/adam.md); {UNTRAINED}")
+
+
+def test_a_constant_answer_does_not_claim_what_a_schedule_changed():
+    text = adam_evidence(ADAMW, "cases", answer(bl.wsd(1000, 1.0), departs=False, batch=64))
+    assert "a schedule, the answer there for such rates, changed" in text
+    assert "the plan" not in text
+
+
+def test_a_plan_for_a_known_problem_has_no_trained_evidence():
+    text = adam_evidence(ADAMW, "the problem", answer(bl.wsd(800, 1.0), over_range=False))
+    assert text == (
+        "the problem; no training run has tested a plan for a given problem or exponent with Adam"
+    )
+
+
+def test_plans_of_sgd_point_at_the_small_study():
+    made = bl.plan(bl.wsd(60, 0.05), 480, rule=bl.sgd())
+    assert made.verdict.evidence.endswith(f"(docs/small_study.md); {UNTRAINED}")
+
+
+@pytest.mark.slow
+def test_the_evidence_of_a_plan_follows_its_answer():
+    """At mean batch 64 the answer for these rates is a constant batch."""
+    made = bl.plan(bl.wsd(1000, 0.01), 64_000, rule=ADAMW)
+    assert len(made.stages) == 1
+    assert "the plan for such rates" not in made.verdict.evidence
+    assert made.verdict.evidence.endswith(UNTRAINED)

@@ -42,6 +42,17 @@ def test_where_some_problem_loses_the_batch_stays_constant_unless_asked_for_bold
     assert bold.verdict.recommendation.endswith("the bold schedule follows")
 
 
+def test_a_plan_with_momentum_is_not_lost_by_allowing_more_stages():
+    """Five stages, and 16, lose in some problem of the range; four and eight do not."""
+    rates, rule = bl.wsd(3000, 0.1, stable=0.8, decay="linear"), bl.sgd(0.9, pytorch=True)
+    plans = {
+        stages: bl.plan(rates, 24_000, rule=rule, stages=stages) for stages in (4, 5, 8, 16, None)
+    }
+    assert all(len(made.stages) > 1 for made in plans.values())
+    assert plans[5].stages == plans[4].stages
+    assert plans[16].stages == plans[None].stages == plans[8].stages
+
+
 def test_the_worth_of_a_known_problem_is_its_exact_risk(paper):
     made = bl.plan(bl.wsd(64, 0.05), 512, rule=bl.sgd(), spectrum=paper)
     assert made.verdict.recommendation.startswith("this schedule if changing the batch costs")
@@ -137,6 +148,8 @@ def test_the_steps_of_rules_that_change_the_rates_stay_in_a_plans_json(capsys):
         {"steps": {"no rule": 3}},
         {"steps": {"Seesaw": 2.5}},
         {"steps": None},
+        {"regrets": {"Seesaw": "large"}},
+        {"regrets": None},
         {"rules": {"Seesaw": [1.0]}},
         {"other": 1},
     ],
@@ -144,5 +157,7 @@ def test_the_steps_of_rules_that_change_the_rates_stay_in_a_plans_json(capsys):
 def test_a_verdict_whose_json_is_wrong_is_refused(entry):
     values = Verdict("sgd", "a", "b", "c", {"Seesaw": (0.9, 1.0, 1.1)}, {"Seesaw": 7}).to_dict()
     assert Verdict.from_dict(values).steps == {"Seesaw": 7}
+    earlier = {name: value for name, value in values.items() if name != "regrets"}
+    assert Verdict.from_dict(earlier).regrets == {}
     with refused("verdict"):
         Verdict.from_dict(values | entry)

@@ -147,13 +147,16 @@ def trade(rates: FloatArray, samples: int, *, factor: float, kept: float) -> Sch
         The exponent of that factor which the rate keeps: 0 halves the rate for a factor of 2, 1/2
         divides it by sqrt(2), and 1 leaves it.
     """
-    passed, peaks = cuts(rates, factor), np.maximum.accumulate(rates)
+    passed = cuts(rates, factor)
     longest = math.ceil(math.log(rates.size, factor))
+    # Lists, because single items of arrays are slow.
+    lowered = (np.maximum.accumulate(rates) * factor ** ((kept - 1.0) * passed)).tolist()
+    growth = (factor ** np.minimum(passed, longest).astype(np.float64)).tolist()
     steps, at, own, ends = rates.size, 0.0, [], [0]
     while at < steps:
         t = math.floor(at + ROUNDING)
-        own.append(float(peaks[t]) * factor ** float((kept - 1.0) * passed[t]))
-        at = min(at + factor ** min(int(passed[t]), longest), steps)
+        own.append(lowered[t])
+        at = min(at + growth[t], steps)
         ends.append(math.floor(at * samples / steps + ROUNDING) if at < steps else samples)
     batches = np.diff(ends)
     # The samples left for the last update may be a part of one.

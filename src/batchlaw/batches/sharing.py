@@ -12,36 +12,43 @@ import numpy as np
 from batchlaw._base.checks import FloatArray, IntArray
 
 
-def water_fill(weights: FloatArray, budget: float, low: float, high: float) -> FloatArray:
+def water_fill(
+    weights: FloatArray, budget: float, low: float, high: float, counts: IntArray | None = None
+) -> FloatArray:
     """B = clip(c weights, low, high) with sum B = budget: the KKT solution.
 
     sum_t clip(c w_t, low, high) is piecewise linear in c with kinks at low/w and high/w, so c
-    is found by sorting the kinks and interpolating.
+    is found by sorting the kinks and interpolating. With ``counts`` weight t stands for as many
+    steps of equal batch.
     """
+    n = np.ones(weights.size, dtype=np.int64) if counts is None else counts
     positive = weights > 0.0
-    full = high * positive.sum() + low * (~positive).sum()
+    idle = int(n[~positive].sum())
+    full = high * n[positive].sum() + low * idle
     if budget >= full:
         # Steps without influence share what the others cannot take.
-        idle = (budget - high * positive.sum()) / max((~positive).sum(), 1)
-        return np.where(positive, high, idle)
-    w = np.sort(weights[positive])[::-1] / weights.max()
-    suffix = np.append(np.cumsum(w[::-1])[::-1], 0.0)  # suffix[k] = w_k + ... + w_last
+        spare = (budget - high * n[positive].sum()) / max(idle, 1)
+        return np.where(positive, high, spare)
+    order = np.argsort(-weights[positive])
+    w, n = weights[positive][order] / weights.max(), n[positive][order]
+    # before[k] steps weigh more than w_k, suffix[k] = n_k w_k + ... + n_last w_last.
+    before = np.append(0, np.cumsum(n))
+    suffix = np.append(np.cumsum((n * w)[::-1])[::-1], 0.0)
     kinks = np.sort(np.concatenate([low / w, high / w]))
     at_high = np.searchsorted(-w, -high / kinks, side="right")  # c w >= high
     above_low = np.searchsorted(-w, -low / kinks, side="left")  # c w > low
-    idle_total = low * (weights.size - w.size)
     totals = (
-        high * at_high
+        high * before[at_high]
         + kinks * (suffix[at_high] - suffix[above_low])
-        + low * (w.size - above_low)
-        + idle_total
+        + low * (before[-1] - before[above_low])
+        + low * idle
     )
     k = int(np.clip(np.searchsorted(totals, budget, side="right"), 1, kinks.size - 1))
     # Between two kinks the same steps are clipped: solve for c there.
     middle = math.sqrt(kinks[k - 1]) * math.sqrt(kinks[k])
     free = (middle * w > low) & (middle * w < high)
-    fixed = high * (middle * w >= high).sum() + low * (middle * w <= low).sum() + idle_total
-    c = (budget - fixed) / w[free].sum() if free.any() else kinks[k - 1]
+    fixed = high * n[middle * w >= high].sum() + low * (n[middle * w <= low].sum() + idle)
+    c = (budget - fixed) / (n * w)[free].sum() if free.any() else kinks[k - 1]
     filled = np.clip(c * (weights / weights.max()), low, high)
     return np.where(positive, filled, low)
 
@@ -89,42 +96,49 @@ def greedy(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
 
 
 def _threshold(kappa: FloatArray, budget: int, low: int, high: int) -> IntArray:
-    """``greedy`` for positive kappa, by bisection of the logarithm of the threshold gain."""
+    """``greedy`` for positive kappa, by bisection of the logarithm of the threshold gain.
+
+    Neighbours of equal kappa have equal batches up to the last step, so that a row of them costs
+    as much as one.
+    """
+    first = np.flatnonzero(np.diff(kappa, prepend=np.nan))
+    counts = np.diff(first, append=kappa.size)
+    log_kappa = np.log(kappa[first])
 
     def batches_at(log_gain: float) -> IntArray:
         ratio = np.exp(np.minimum(log_kappa - log_gain, 80.0))  # e^80 exceeds any budget
         return np.clip((1.0 + np.sqrt(1.0 + 4.0 * ratio)) / 2.0, low, high).astype(np.int64)
 
-    log_kappa = np.log(kappa)
     # No batch can exceed what the others leave at their minimum.
     high = min(high, budget - low * (kappa.size - 1))
     # Start from the real-valued solution, where kappa/B^2 is the same for all unclipped steps.
-    real = water_fill(np.sqrt(kappa), float(budget), float(low), float(high))
+    real = water_fill(np.sqrt(kappa[first]), float(budget), float(low), float(high), counts)
     guess = float(np.max(log_kappa - 2.0 * np.log(real)))
     width = 4.0
-    while _total(batches_at(guess - width)) < budget:
+    while _total(batches_at(guess - width), counts) < budget:
         width *= 2.0
     more_at = guess - width
     width = 4.0
-    while _total(batches_at(guess + width)) > budget:
+    while _total(batches_at(guess + width), counts) > budget:
         width *= 2.0
     less_at = guess + width
     less, more = batches_at(less_at), batches_at(more_at)
-    while _total(less) < budget and int((more - less).max()) > 1:
+    while _total(less, counts) < budget and int((more - less).max()) > 1:
         middle = 0.5 * (less_at + more_at)
         if middle in (less_at, more_at):
             break
         batches = batches_at(middle)
-        if _total(batches) <= budget:
+        if _total(batches, counts) <= budget:
             less_at, less = middle, batches
         else:
             more_at, more = middle, batches
-    return _spend(kappa, less, budget, high)
+    return _spend(kappa, np.repeat(less, counts), budget, high)
 
 
-def _total(batches: IntArray) -> int:
+def _total(batches: IntArray, counts: IntArray) -> int:
     """The sum of the batches, capped at 2^62, above any budget, where it would overflow."""
-    return int(batches.sum()) if batches.sum(dtype=np.float64) < 2.0**62 else 2**62
+    sums = counts * batches.astype(np.float64)
+    return int((counts * batches).sum()) if sums.sum() < 2.0**62 else 2**62
 
 
 def _spend(kappa: FloatArray, batches: IntArray, budget: int, high: int) -> IntArray:

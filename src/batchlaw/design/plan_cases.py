@@ -188,8 +188,7 @@ class PlanCases:
         if self.single_updates:
             return _single_updates(case, self, sizes)
         table = self.rows.table(case.peak * self.shape, self.rule)
-        shares = 1.0 / self.rows.mean(sizes)
-        return [excess_on_rows(case.problem, table, self.rule, x) for x in shares]
+        return list(excesses_on_rows(case.problem, table, self.rule, 1.0 / self.rows.mean(sizes)))
 
     def _by_threads(self, of_case: Callable[[PlanCase], Sequence[float]]) -> FloatArray:
         with ThreadPoolExecutor(cores()) as pool:
@@ -274,11 +273,17 @@ def pilot_noise_scales(
     updates, that of its first.
     """
     rows = Rows.of(rates.size, SCORE_ROWS)
+    table, shares = rows.table(rates, rule), np.full((1, rows.counts.size), 1.0 / batch)
     # Zeros stay where a run of SGD is unstable.
-    saved = np.zeros((rows.counts.size + 1, 2, problem.eigenvalues.size + 1))
-    shares = np.full(rows.counts.size, 1.0 / batch)
-    kernels.merged_excess(*_arguments(problem, rows.table(rates, rule), rule), shares, saved)
-    squares = saved[:-1, 0, :-1] + saved[:-1, 1, :-1] ** 2
+    squares = np.zeros((rows.counts.size, problem.eigenvalues.size))
+    if isinstance(rule, Adam):
+        saved = np.empty((rows.counts.size + 1, 2, problem.eigenvalues.size + 1))
+        kernels.merged_excess(*_arguments(problem, table, rule), shares[0], saved)
+        squares = saved[:-1, 0, :-1] + saved[:-1, 1, :-1] ** 2
+    else:
+        kernels.fixed_excess(
+            *_nodes(problem), table, momentum(rule), shares, squares[None], np.empty(1)
+        )
     return np.repeat(noise_scale_at(problem, squares), np.diff(rows.ends))
 
 
@@ -337,14 +342,31 @@ def excess_on_rows(
     problem: Problem, table: FloatArray, rule: UpdateRule, shares: FloatArray
 ) -> float:
     """The final excess on merged updates, ``Rows.table``; ``shares`` (R,) are 1/B."""
-    saved = np.empty((shares.size + 1, 2, problem.eigenvalues.size + 1))
-    return float(kernels.merged_excess(*_arguments(problem, table, rule), shares, saved))
+    return float(excesses_on_rows(problem, table, rule, shares[None])[0])
+
+
+def excesses_on_rows(
+    problem: Problem, table: FloatArray, rule: UpdateRule, shares: FloatArray
+) -> FloatArray:
+    """(S,) final excesses of schedules (S, R), as ``excess_on_rows``."""
+    out = np.empty(shares.shape[0])
+    if not isinstance(rule, Adam):
+        none = np.empty((0, 0, 0))
+        kernels.fixed_excess(*_nodes(problem), table, momentum(rule), shares, none, out)
+        return out
+    saved = np.empty((shares.shape[1] + 1, 2, problem.eigenvalues.size + 1))
+    for s, row in enumerate(shares):
+        out[s] = kernels.merged_excess(*_arguments(problem, table, rule), row, saved)
+    return out
+
+
+def _nodes(problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray, float]:
+    energy = problem.target_energy
+    return problem.eigenvalues, problem.multiplicity, energy, problem.noise_variance
 
 
 def _arguments(
     problem: Problem, table: FloatArray, rule: UpdateRule
 ) -> tuple[FloatArray, FloatArray, FloatArray, float, FloatArray, float, float, bool]:
-    nodes = problem.eigenvalues, problem.multiplicity, problem.target_energy
     eps = rule.eps if isinstance(rule, Adam) else 0.0
-    adaptive = isinstance(rule, Adam)
-    return (*nodes, problem.noise_variance, table, momentum(rule), eps, adaptive)
+    return (*_nodes(problem), table, momentum(rule), eps, isinstance(rule, Adam))

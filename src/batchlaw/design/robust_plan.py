@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -43,6 +43,10 @@ RATIO_ERROR = 0.005
 WORTH = 0.03
 # Shares of a plan's departure from a constant batch that are tried, the largest first.
 DEPARTURES = (1.0, 0.8, 0.6)
+# Numbers of stages that are searched for. A plan with many stages may fail where one with fewer
+# does not, so that all up to the limit are tried, the most first, until one is recommended. What is
+# recommended under a limit then is so under any that is larger.
+STAGE_COUNTS = (16, 12, 8, 6, 5, 4, 3, 2)
 # Starts of the search, besides SGD's influence.
 STARTING_RULES = ("constant", "early-large", "like the rate", "linear ramp", "Li-Bu-Xu")
 PROXY_EXPONENT = 1.5
@@ -201,39 +205,52 @@ class PlanSearch:
 
         return np.minimum(self.slopes.map(own), self.constant_logs)
 
-    def schedule(self, judge: Judge, reference: FloatArray) -> FloatArray:
-        """Real batches: free cells from all starts, then stages of the same shape."""
+    def schedules(self, judge: Judge, reference: FloatArray) -> Iterator[tuple[FloatArray, Limits]]:
+        """Real batches, and their limits, for each of ``tried_limits``.
+
+        Free cells are sought from all starts, then stages of the same shape.
+        """
         cells, value_of = self.cells, judged(self.slopes, reference, judge)
         found = [minimise(cells, start, value_of, START_ROUNDS) for start in self.starts]
         best = min(found, key=lambda pair: pair[1])[0]
         sizes, _ = minimise(cells, best, value_of, FINAL_ROUNDS)
-        if self.limits.stages is None:
-            centres = 0.5 * (self.rows.ends[cells.ends[1:]] + self.rows.ends[cells.ends[:-1]])
-            logs = np.interp(np.arange(self.gamma.size) + 0.5, centres, np.log(sizes))
-            return np.asarray(np.exp(logs))
         by_row = cells.rows(sizes)
-        stages = Limits(stages=self.limits.stages)
-        staged = best_stages(by_row**2, int(by_row.sum()) + by_row.size, stages, integer=False)
-        ends = np.append(0, staged.ends)
-        stage_cells = Cells.of(ends, self.rows.counts, *self.bounds)
-        start = np.add.reduceat(by_row, ends[:-1]) / np.diff(ends)
-        sizes, _ = minimise(stage_cells, start, value_of, FINAL_ROUNDS)
-        return np.repeat(stage_cells.rows(sizes), np.diff(self.rows.ends))
+        for limits in tried_limits(self.limits):
+            if limits.stages is None:
+                centres = 0.5 * (self.rows.ends[cells.ends[1:]] + self.rows.ends[cells.ends[:-1]])
+                logs = np.interp(np.arange(self.gamma.size) + 0.5, centres, np.log(sizes))
+                yield np.asarray(np.exp(logs)), limits
+                continue
+            stages = Limits(stages=limits.stages)
+            staged = best_stages(by_row**2, int(by_row.sum()) + by_row.size, stages, integer=False)
+            ends = np.append(0, staged.ends)
+            stage_cells = Cells.of(ends, self.rows.counts, *self.bounds)
+            start = np.add.reduceat(by_row, ends[:-1]) / np.diff(ends)
+            in_stages, _ = minimise(stage_cells, start, value_of, FINAL_ROUNDS)
+            yield np.repeat(stage_cells.rows(in_stages), np.diff(self.rows.ends)), limits
 
-    def whole(self, shape: FloatArray) -> IntArray:
-        return within_limits(shape, self.budget, self.limits)
+
+def tried_limits(limits: Limits) -> Iterator[Limits]:
+    """The limits with each number of stages that is searched for, the most first."""
+    if limits.stages is None:
+        yield limits
+    for count in STAGE_COUNTS:
+        if limits.stages is None or count <= limits.stages:
+            yield replace(limits, stages=count)
 
 
 def _verdict(search: PlanSearch, bold: bool) -> RobustPlan:
     """The first schedule that meets a standard; else the bold one if asked for, else constant."""
-    constant = search.whole(np.ones(search.gamma.size))
+    budget, limits = search.budget, search.limits
+    constant = within_limits(np.ones(search.gamma.size), budget, limits)
     cases = search.cases.on_rows(SCORE_ROWS)
     found = _Found(constant, np.ones(len(cases.cases)), "")
-    if search.gamma.size > 1 and search.limits.stages != 1:
+    if search.gamma.size > 1 and limits.stages != 1:
         search.prepare()
         found = _recommended(search, cases, constant) or found
         if bold:
-            boldest = search.whole(search.schedule(mean, search.best_logs))
+            real, its_limits = next(search.schedules(mean, search.best_logs))
+            boldest = within_limits(real, budget, its_limits)
             found = _Found(boldest, cases.ratios([boldest], constant)[0], found.standard)
     constant_regret = search.constant_logs - search.best_logs
     return RobustPlan(
@@ -256,10 +273,10 @@ class _Found:
 
 
 def _recommended(search: PlanSearch, cases: PlanCases, constant: IntArray) -> _Found | None:
-    real = search.schedule(worst, search.best_logs)
-    # Where whole numbers make a case lose, a part of the departure may still be safe.
-    options = [search.whole(real**share) for share in DEPARTURES]
-    for batches, ratios in zip(options, cases.ratios(options, constant), strict=True):
-        if ratios.max() <= 1.0 - RATIO_ERROR and np.median(ratios) <= 1.0 - WORTH:
-            return _Found(batches, ratios, EVERYWHERE)
+    for real, limits in search.schedules(worst, search.best_logs):
+        # Where whole numbers make a case lose, a part of the departure may still be safe.
+        options = [within_limits(real**share, search.budget, limits) for share in DEPARTURES]
+        for batches, ratios in zip(options, cases.ratios(options, constant), strict=True):
+            if ratios.max() <= 1.0 - RATIO_ERROR and np.median(ratios) <= 1.0 - WORTH:
+                return _Found(batches, ratios, EVERYWHERE)
     return None

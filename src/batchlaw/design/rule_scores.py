@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray
-from batchlaw.batches.rules import RULES, FollowsNoise, Rule, Schedule
+from batchlaw.batches.rules import RULES, FollowsNoise, KeepsRates, Rule, Schedule, rules_of
 from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, Grid, PlanCases
 from batchlaw.schedule.update_rule import UpdateRule
 
@@ -39,7 +39,11 @@ class RuleScore:
 
 
 def score_rules(
-    rates: ArrayLike, constant: ArrayLike, rule: UpdateRule, grid: Grid = RANGE
+    rates: ArrayLike,
+    constant: ArrayLike,
+    rule: UpdateRule,
+    grid: Grid = RANGE,
+    cases: PlanCases | None = None,
 ) -> dict[str, RuleScore]:
     """Every registered rule at equal samples, those that keep the rates first.
 
@@ -57,15 +61,28 @@ def score_rules(
         The update rule: Adam or a form of SGD.
     grid
         The problems.
+    cases
+        The same problems with their peaks, where they are known already.
     """
     gamma = checks.vector("rates", rates)
     even = checks.batches(constant, gamma.size, whole=True)[0]
-    cases = PlanCases.of(gamma, float(even.mean()), rule, SCORE_ROWS, grid)
-    least = cases.excess(even)[0]
-    return {
-        name: _score(named, gamma, cases, even, least)
-        for name, named in RULES.items()
+    if cases is None:
+        cases = PlanCases.of(gamma, float(even.mean()), rule, SCORE_ROWS, grid)
+    samples = int(even.sum())
+    kept = {
+        name: named.schedule(gamma, samples).batches
+        for name, named in rules_of(KeepsRates).items()
         if name != CONSTANT
+    }
+    # Together, because the rates are prepared once for all.
+    least, *excess = cases.excess(np.stack([even, *kept.values()]).astype(np.float64))
+    scores = {
+        name: RuleScore(_ratios(row, least), gamma.size, keeps_rates=True)
+        for name, row in zip(kept, excess, strict=True)
+    }
+    others = {name: named for name, named in RULES.items() if not isinstance(named, KeepsRates)}
+    return scores | {
+        name: _score(named, gamma, cases, even, least) for name, named in others.items()
     }
 
 
@@ -95,4 +112,4 @@ def _score(
         return RuleScore(ratios, gamma.size, keeps_rates=True)
     own = named.schedule(gamma, samples)
     ratios = ratios_of(cases, float(gamma.max()), own, samples, least)
-    return RuleScore(ratios, own.rates.size, keeps_rates=own.rates is gamma)
+    return RuleScore(ratios, own.rates.size, keeps_rates=False)

@@ -110,6 +110,7 @@ class Problem:
                 "problem",
                 "must be drawn, with its target, to have a sketch's own coordinates",
                 self.description or "a spectrum or a mean over targets",
+                f"for Adam without them, give {arg('basis')} generic",
             )
         return self._axes
 

@@ -10,12 +10,13 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw.design.adam_optimum import adam_optimum
 from batchlaw.design.plan_cases import RANGE, Grid
 from batchlaw.design.robust_plan import robust_plan
+from batchlaw.design.rule_scores import score_rules
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import PowerLaw
 from batchlaw.plans.advice import Advice, PlanTask, constant_words, equal_samples
-from batchlaw.plans.evidence import evidence
-from batchlaw.plans.rule_scores import rule_schedules, rule_scores
+from batchlaw.plans.evidence import Answer, adam_evidence
+from batchlaw.plans.rule_scores import ranges_of, regrets_of, rule_schedules
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING, worth_known, worth_over_range
 from batchlaw.risk.adam import adam_risk
@@ -63,12 +64,14 @@ def _over_range(task: PlanTask, grid: Grid) -> Advice:
         advice += "; the bold schedule follows" if departs else ""
     count = len(found.cases)
     source = f"{count} solvable problems, by {MEAN_FIELD.format(label=rule.label)}"
+    scores = score_rules(task.gamma, found.constant, rule, grid)
     verdict = Verdict(
         optimizer_of(rule),
         advice,
         worth_over_range(found.ratios, task.loss) if departs else NOTHING,
-        evidence(rule, task.gamma, source),
-        *rule_scores(task.gamma, found.constant, rule, grid),
+        adam_evidence(rule, source, _answer(task, departs, over_range=grid == RANGE)),
+        *ranges_of(scores),
+        regrets_of(scores, found),
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -137,12 +140,20 @@ def _known(task: PlanTask, problem: Problem) -> Advice:
         f"{gain}; each level has a stated error of {100 * uncertainty:.1f} %"
         if departs
         else NOTHING,
-        evidence(rule, gamma, f"the given problem, by {MEAN_FIELD.format(label=rule.label)}"),
+        adam_evidence(
+            rule,
+            f"the given problem, by {MEAN_FIELD.format(label=rule.label)}",
+            _answer(task, departs),
+        ),
         {n: (r, r, r) for n, r in ratios.items() if n not in ("planned", "constant")},
         {name: own.rates.size for name, own in changed.items()},
     )
     assumptions = rule.assumption(), "the spectrum is the given problem's"
     return Advice(found if departs else constant, constant, prediction, assumptions, verdict)
+
+
+def _answer(task: PlanTask, departs: bool, over_range: bool = False) -> Answer:
+    return Answer(task.gamma, task.samples, task.limits, departs, over_range, task.bold)
 
 
 def _rule(task: PlanTask) -> Adam:

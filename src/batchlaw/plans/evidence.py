@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
+from batchlaw.batches.limits import Limits
 from batchlaw.schedule.adam import Adam
 from batchlaw.schedule.rates import cosine, wsd
 from batchlaw.schedule.update_rule import UpdateRule
@@ -28,6 +29,42 @@ SAME_SHAPE = 0.05
 SHORTEST = 20
 # Memories 1 / (1 - beta2) that differ by more than this factor are not the same.
 SAME_MEMORY = 3.0
+# The trained runs: their updates, mean batch, weight decay, first beta, and limits of their plans.
+STEPS, MEAN_BATCH, WEIGHT_DECAY, BETA1 = 800, 8, 0.01, 0.9
+LIMITS = Limits(stages=8)
+RUNS = (
+    f"trained on one transformer of 69 000 parameters ({STEPS} updates, mean batch {MEAN_BATCH}, "
+    f"up to {LIMITS.stages} stages)"
+)
+UNTRAINED = "this answer itself was not trained"
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What a plan came to, as far as its evidence depends on it.
+
+    Attributes
+    ----------
+    gamma : (T,) array
+        Step sizes.
+    samples
+        The budget.
+    limits
+        Constraints on the batches.
+    departs
+        Whether the batches differ from the constant ones that the limits allow.
+    over_range
+        Whether the plan was made for the whole range of problems, without a spectrum.
+    bold
+        Whether a schedule was asked for in any case.
+    """
+
+    gamma: FloatArray
+    samples: int
+    limits: Limits
+    departs: bool
+    over_range: bool = False
+    bold: bool = False
 
 
 @dataclass(frozen=True)
@@ -44,14 +81,27 @@ class Trained:
     best: float
     worst: float
 
-    def words(self) -> str:
+    def words(self, rule: Adam, answer: Answer) -> str:
+        """What the runs showed, and whether that was for this answer."""
         changes = f"changed the validation loss by {self.best:+.3f} to {self.worst:+.3f}"
-        if self.departs:
-            return f"trained on one small transformer, the plan {changes} (docs/adam.md)"
+        if not self.departs:
+            what = f"four rules in place of a constant batch, the answer there, {changes}"
+        elif answer.departs:
+            what = f"the plan for such rates {changes}"
+        else:
+            what = f"a schedule, the answer there for such rates, {changes}"
+        itself = "" if self.are_of(rule, answer) else f"; {UNTRAINED}"
+        return f"{RUNS}, {what} (docs/adam.md){itself}"
+
+    def are_of(self, rule: Adam, answer: Answer) -> bool:
+        """Whether these very settings were trained, up to the peak rate."""
+        gamma, T = answer.gamma, answer.gamma.size
+        if T != STEPS or answer.samples != MEAN_BATCH * STEPS or answer.bold:
+            return False
+        trained = BETA1, self.beta2, WEIGHT_DECAY, LIMITS, self.departs
         return (
-            "trained on one small transformer, four rules in place of a constant batch "
-            f"{changes} (docs/adam.md)"
-        )
+            (rule.beta1, rule.beta2, rule.weight_decay, answer.limits, answer.departs) == trained
+        ) and bool(np.allclose(gamma / gamma.max(), TRAINED_SHAPES[self.shape](T), atol=1e-9))
 
 
 TRAINED = (
@@ -76,22 +126,25 @@ def shape_of(gamma: FloatArray) -> str | None:
     return nearest if distances[nearest] <= SAME_SHAPE else None
 
 
-def evidence(rule: UpdateRule | None, gamma: FloatArray, source: str) -> str:
-    """What the plan rests on, ``source``, and what training has shown of such plans."""
-    return f"{source}; {_trained(rule, gamma)}"
+def adam_evidence(rule: Adam, source: str, answer: Answer) -> str:
+    """What a plan for Adam rests on, ``source``, and what training has shown of such plans."""
+    if not answer.over_range:
+        shown = "no training run has tested a plan for a given problem or exponent with Adam"
+    else:
+        found = trained_with(rule, answer.gamma)
+        shown = "no training run has tested these rates with Adam"
+        shown = shown if found is None else found.words(rule, answer)
+    return f"{source}; {shown}"
 
 
-def _trained(rule: UpdateRule | None, gamma: FloatArray) -> str:
+def influence_evidence(rule: UpdateRule | None, source: str) -> str:
+    """The same for a plan that follows an influence: of a form of SGD, or a given one."""
     if rule is None:
-        return "no training run has tested a plan from a given influence"
-    if isinstance(rule, Adam):
-        found = trained_with(rule, gamma)
-        if found is None:
-            return "no training run has tested these rates with Adam"
-        return found.words()
+        return f"{source}; no training run has tested a plan from a given influence"
     return (
-        "trained, such plans made from a measured spectrum lowered the loss of linear regressions "
-        "by 0.1 to 4 % and were mixed on a small transformer (docs/study.md)"
+        f"{source}; trained, plans made from a measured spectrum lowered the loss of linear "
+        "regressions by 0.1 to 4 % and were mixed on a small transformer (docs/small_study.md); "
+        f"{UNTRAINED}"
     )
 
 

@@ -14,6 +14,7 @@ from batchlaw.batches.effective import effective_batch
 from batchlaw.batches.factors import stages_by_factors
 from batchlaw.batches.limits import Limits
 from batchlaw.batches.stages import best_stages
+from batchlaw.design.robust_plan import tried_limits
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.spectrum import PowerLaw
 from batchlaw.plans.advice import Advice, PlanTask, equal_samples
@@ -30,7 +31,11 @@ def influence_plan(task: PlanTask, influence: ArrayLike | None) -> Advice:
     best = _best(kappa, task.samples, task.limits)
     constant = within_limits(np.ones_like(task.gamma), task.samples, task.limits)
     noise = _noise_ratio(task.run, kappa, best.batches, constant)
-    batches, verdict, prediction, notes = judged(task, best.batches, constant, noise)
+    tried = (
+        ((best if limits == task.limits else _best(kappa, task.samples, limits)).batches, limits)
+        for limits in tried_limits(task.limits)
+    )
+    batches, verdict, prediction, notes = judged(task, best.batches, tried, constant, noise)
     assumptions = [*source.assumptions, *noise_assumptions, *notes]
     if not task.run.reuses:
         prediction |= _to_first_order(kappa, task.samples, batches, best)

@@ -6,16 +6,20 @@ the noise alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
+from batchlaw.batches.limits import Limits
 from batchlaw.design.plan_cases import RANGE, SCORE_ROWS, PlanCases
 from batchlaw.design.robust_plan import EVERYWHERE, NOTHING, RATIO_ERROR
+from batchlaw.design.rule_scores import score_rules
 from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.plans.advice import PlanTask, constant_words, equal_samples
-from batchlaw.plans.evidence import evidence
-from batchlaw.plans.rule_scores import rule_scores
+from batchlaw.plans.evidence import influence_evidence
+from batchlaw.plans.rule_scores import ranges_of
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING as NOTHING_CHANGES
 from batchlaw.plans.worth import worth_known, worth_of_noise, worth_over_range
@@ -33,16 +37,25 @@ WORTH = 0.01
 # Shares of the plan's departure from a constant batch that are tried, the largest first.
 DEPARTURES = (1.0, 0.8, 0.6, 0.4)
 
+# Batches, with the limits that they were made for.
+Tried = Iterable[tuple[FloatArray, Limits]]
 Judged = tuple[FloatArray, Verdict, dict[str, float], list[str]]
 
 
-def judged(task: PlanTask, batches: FloatArray, constant: IntArray, noise: float | None) -> Judged:
+def judged(
+    task: PlanTask,
+    batches: FloatArray,
+    tried: Tried,
+    constant: IntArray,
+    noise: float | None,
+) -> Judged:
     """The batches to use, the verdict, what it is worth by name, and notes.
 
-    ``noise`` is the plan's, to first order, over the constant batch's.
+    ``noise`` is the plan's, to first order, over the constant batch's. ``tried`` are plans with
+    fewer and fewer stages, for a range of problems.
     """
     if _has_range(task):
-        return _over_range(task, batches, constant)
+        return _over_range(task, batches, tried, constant)
     if isinstance(task.spectrum, Problem) and task.whole_risk:
         obstacle = _obstacle(task)
         if not obstacle:
@@ -64,12 +77,12 @@ def _has_range(task: PlanTask) -> bool:
     )
 
 
-def _over_range(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judged:
-    """Recommended where the plan, or a part of its departure, is better in every problem."""
+def _over_range(task: PlanTask, batches: FloatArray, tried: Tried, constant: IntArray) -> Judged:
+    """Recommended where a plan, or a part of its departure, is better in every problem."""
     assert task.rule is not None
     cases = PlanCases.of(task.gamma, float(constant.mean()), task.rule, SCORE_ROWS)
     words = f"of the range, {constant_words(constant, task.samples)}"
-    found = _recommended(task, cases, batches, constant)
+    found = _recommended(task, cases, tried, constant)
     if found is not None:
         sizes, ratios = found
         advice = f"use this schedule for {_optimizer(task)}: {EVERYWHERE} {words}"
@@ -85,8 +98,8 @@ def _over_range(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judg
         _optimizer(task),
         advice,
         worth_over_range(ratios, task.loss) if departs else NOTHING_CHANGES,
-        evidence(task.rule, task.gamma, f"exact risks of {len(cases.cases)} solvable problems"),
-        *rule_scores(task.gamma, constant, task.rule, RANGE),
+        influence_evidence(task.rule, f"exact risks of {len(cases.cases)} solvable problems"),
+        *ranges_of(score_rules(task.gamma, constant, task.rule, RANGE, cases)),
     )
     prediction = {
         "median_excess_against_constant": middle,
@@ -97,18 +110,17 @@ def _over_range(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judg
 
 
 def _recommended(
-    task: PlanTask, cases: PlanCases, batches: FloatArray, constant: IntArray
+    task: PlanTask, cases: PlanCases, tried: Tried, constant: IntArray
 ) -> tuple[FloatArray, FloatArray] | None:
-    """The first part of the departure that meets the standard, and its ratios; or None."""
+    """The first part of a departure that meets the standard, and its ratios; or None."""
     margin = 0.0 if cases.single_updates else RATIO_ERROR
-    for share in DEPARTURES:
-        sizes = batches
-        if share < 1.0:
-            part = within_limits(batches**share, task.samples, task.limits)
-            sizes = part.astype(np.float64)
-        ratios = cases.ratios([sizes], constant)[0]
-        if ratios.max() < 1.0 - margin and np.median(ratios) <= 1.0 - WORTH:
-            return sizes, ratios
+    for batches, limits in tried:
+        shares = DEPARTURES[1:]
+        parts = [within_limits(batches**share, task.samples, limits) for share in shares]
+        options = [batches, *(part.astype(np.float64) for part in parts)]
+        for sizes, ratios in zip(options, cases.ratios(options, constant), strict=True):
+            if ratios.max() < 1.0 - margin and np.median(ratios) <= 1.0 - WORTH:
+                return sizes, ratios
     return None
 
 
@@ -136,7 +148,7 @@ def _known(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judged:
         _optimizer(task),
         advice,
         worth_known(found["total_against_constant"], found["excess_against_constant"], task.loss),
-        evidence(task.rule, task.gamma, source),
+        influence_evidence(task.rule, source),
     )
     return batches, verdict, found, []
 
@@ -167,7 +179,7 @@ def _of_noise(
         if not task.bold:
             batches = constant.astype(np.float64)
     source = "the influence on the noise of a quadratic loss, to first order"
-    verdict = Verdict(_optimizer(task), advice, worth, evidence(task.rule, task.gamma, source))
+    verdict = Verdict(_optimizer(task), advice, worth, influence_evidence(task.rule, source))
     return batches, verdict, {}, notes
 
 

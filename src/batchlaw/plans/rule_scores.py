@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
-from batchlaw._base.checks import FloatArray, IntArray
+import numpy as np
+
+from batchlaw._base.checks import FloatArray
 from batchlaw.batches.rules import RULES, Schedule
-from batchlaw.design.plan_cases import Grid, pilot_noise_scales
-from batchlaw.design.rule_scores import CONSTANT, score_rules
+from batchlaw.design.plan_cases import pilot_noise_scales
+from batchlaw.design.robust_plan import RobustPlan
+from batchlaw.design.rule_scores import CONSTANT, RuleScore
 from batchlaw.model.problem import Problem
-from batchlaw.plans.verdict import range_of
+from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN, range_of
 from batchlaw.schedule.adam import Adam
-from batchlaw.schedule.update_rule import UpdateRule
 
 
 def rule_schedules(
@@ -27,13 +31,19 @@ def rule_schedules(
     }
 
 
-def rule_scores(
-    gamma: FloatArray, constant: IntArray, rule: UpdateRule, grid: Grid
+def ranges_of(
+    scores: Mapping[str, RuleScore],
 ) -> tuple[dict[str, tuple[float, float, float]], dict[str, int]]:
     """Smallest, median and largest excess over the constant batch's, by name; and the updates of
     those that change the rates."""
-    scores = score_rules(gamma, constant, rule, grid)
     return (
         {name: range_of(score.ratios) for name, score in scores.items()},
         {name: score.steps for name, score in scores.items() if not score.keeps_rates},
     )
+
+
+def regrets_of(scores: Mapping[str, RuleScore], found: RobustPlan) -> dict[str, float]:
+    """By what the plan was chosen: the largest excess over the best schedule's for the problem."""
+    logs = {PLAN: found.regret, CONSTANT_BATCH: found.constant_regret}
+    logs |= {name: found.constant_regret + np.log(score.ratios) for name, score in scores.items()}
+    return {name: math.exp(float(values.max())) for name, values in logs.items()}

@@ -13,6 +13,8 @@ from batchlaw._base.errors import InputError
 
 _TEXTS = ("optimizer", "recommendation", "worth", "evidence")
 _RANGE = 3
+# Names beside those of rules in ``Verdict.regrets``.
+PLAN, CONSTANT_BATCH = "this plan", "constant batch"
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,10 @@ class Verdict:
         equal samples.
     steps
         Updates of those rules that change the rates; the others have the plan's rates and updates.
+    regrets
+        By what a plan over a range was chosen: the largest excess, over all problems, relative to
+        that of the best schedule found for the problem alone. Of the rules, ``PLAN`` and
+        ``CONSTANT_BATCH``; empty for plans that were not chosen so.
     """
 
     optimizer: str
@@ -42,11 +48,16 @@ class Verdict:
     evidence: str
     rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
+    regrets: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a plan's JSON."""
         rules = {name: list(row) for name, row in self.rules.items()}
-        return asdict(self) | {"rules": rules, "steps": dict(self.steps)}
+        return asdict(self) | {
+            "rules": rules,
+            "steps": dict(self.steps),
+            "regrets": dict(self.regrets),
+        }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
@@ -54,18 +65,21 @@ class Verdict:
         texts = [values.get(name) for name in _TEXTS]
         rules: Any = values.get("rules")
         steps: Any = values.get("steps")
-        known = set(values) == {*_TEXTS, "rules", "steps"}
+        regrets: Any = values.get("regrets", {})  # files of earlier versions have none
+        known = set(values) | {"regrets"} == {*_TEXTS, "rules", "steps", "regrets"}
         known = known and all(isinstance(text, str) for text in texts)
+        known = known and isinstance(regrets, dict) and all(map(_is_number, regrets.values()))
         if not (known and _are_ranges(rules) and _are_steps(steps, rules)):
             raise InputError(
                 "verdict",
-                f"must have {', '.join(_TEXTS)}, rules, each rule with three numbers, and steps, "
-                "whole numbers for some of the rules",
+                f"must have {', '.join(_TEXTS)}, rules, each rule with three numbers, steps, "
+                "whole numbers for some of the rules, and regrets, numbers",
                 subject="plan field verdict",
             )
         ranges = {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
         known_texts = {name: values[name] for name in _TEXTS}
-        return cls(**known_texts, rules=ranges, steps=dict(steps))
+        numbers = {name: float(value) for name, value in regrets.items()}
+        return cls(**known_texts, rules=ranges, steps=dict(steps), regrets=numbers)
 
 
 def _are_ranges(rules: Any) -> bool:
@@ -78,11 +92,11 @@ def _are_steps(steps: Any, rules: Mapping[str, Any]) -> bool:
 
 
 def _is_range(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == _RANGE
-        and all(isinstance(x, (int, float)) and not isinstance(x, bool) for x in value)
-    )
+    return isinstance(value, list) and len(value) == _RANGE and all(map(_is_number, value))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def range_of(ratios: FloatArray) -> tuple[float, float, float]:

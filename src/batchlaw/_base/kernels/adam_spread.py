@@ -18,6 +18,8 @@ from numba import njit
 
 # v below which it counts as zero: its square must not underflow.
 NO_GRADIENT = 1e-150
+# Half a skewness below which a difference of roots would lose digits.
+SMALL_SKEWNESS = 1e-3
 
 
 @njit(nogil=True, cache=True, inline="always", error_model="numpy")
@@ -78,10 +80,15 @@ def inverse_roots(variance, third):  # type: ignore[no-untyped-def]
     if third <= variance * variance * (3.0 + variance):
         quarter = math.sqrt(math.sqrt(1.0 + variance))
         return quarter * math.sqrt(quarter), 1.0 + variance
-    w = 2.0 * math.sinh(math.asinh(0.5 * third / (variance * root)) / 3.0)
+    # w = 2 sinh(asinh(x)/3), without hyperbolic functions where x is not small.
+    x = 0.5 * third / (variance * root)
+    if x > SMALL_SKEWNESS:
+        c = math.exp(math.log(x + math.sqrt(1.0 + x * x)) / 3.0)
+        w = c - 1.0 / c
+    else:
+        w = 2.0 * math.sinh(math.asinh(x) / 3.0)
     part = root / w
-    log_variance = math.log1p(w * w)
-    middle, reach = math.exp(-0.5 * log_variance), math.exp(math.sqrt(3.0 * log_variance))
+    middle, reach = 1.0 / math.sqrt(1.0 + w * w), math.exp(math.sqrt(3.0 * math.log1p(w * w)))
     low = 1.0 - part + part * middle / reach
     mid = 1.0 - part + part * middle
     high = 1.0 - part + part * middle * reach

@@ -113,6 +113,50 @@ def merged_excess(mu, multiplicity, energy, s2, steps, beta, eps, adaptive, shar
 
 
 @njit(nogil=True, cache=True, fastmath=REORDER)
+def fixed_excess(mu, multiplicity, energy, s2, steps, beta, shares, saved, out):  # type: ignore[no-untyped-def]
+    """Fill ``out`` (S,): ``merged_excess`` of SGD without weight decay, for shares (S, R).
+
+    D is the rate, so that what a row keeps and injects, and the means, are the same for all
+    schedules. ``saved`` (S, R, M) is filled with E e_j^2 before each row; with no rows it is not.
+    """
+    size, R = mu.size, steps.shape[0]
+    every = saved.shape[1] == R
+    weight, square, keep, inject = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    var = np.zeros((shares.shape[0], size))
+    for j in range(size):
+        weight[j] = multiplicity[j] * mu[j]
+        square[j] = energy[j]
+    for t in range(R):
+        d, count = steps[t, RATE], steps[t, COUNT]
+        if (1.0 - beta) * d * mu[0] >= 2.0 * (1.0 + beta):
+            out[:] = math.inf
+            return
+        for j in range(size):
+            x = d * mu[j]
+            h, q, _ = _relax(count, x)
+            level, _ = _momentum_level(beta, x)
+            keep[j], inject[j] = h * h, q * d * d * level * mu[j]
+        for s in range(shares.shape[0]):
+            share, of = shares[s, t], var[s]
+            trace = s2
+            for j in range(size):
+                y = of[j] + square[j]
+                trace += weight[j] * y
+                if every:
+                    saved[s, t, j] = y
+            for j in range(size):
+                noise = share * (mu[j] * (of[j] + square[j]) + trace)
+                of[j] = keep[j] * of[j] + inject[j] * noise
+        for j in range(size):
+            square[j] *= keep[j]
+    for s in range(shares.shape[0]):
+        excess = 0.0
+        for j in range(size):
+            excess += weight[j] * (var[s, j] + square[j])
+        out[s] = excess
+
+
+@njit(nogil=True, cache=True, fastmath=REORDER)
 def merged_slopes(mu, multiplicity, energy, s2, steps, beta, eps, adaptive, shares, saved, slopes):  # type: ignore[no-untyped-def]
     """The final excess; fills ``slopes`` (T,) with its derivative in every share x_t."""
     excess = merged_excess(mu, multiplicity, energy, s2, steps, beta, eps, adaptive, shares, saved)

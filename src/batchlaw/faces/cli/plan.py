@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 
@@ -33,6 +34,7 @@ from batchlaw.plans.plan import NOISE, Plan, samples_of_budget
 from batchlaw.plans.planner import STAGES, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
+from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN
 from batchlaw.schedule.optimizers import optimizer_word, rule_by_words, rule_words
 from batchlaw.schedule.update_rule import OPTIMIZERS, UpdateRule
 
@@ -116,7 +118,7 @@ def plan(
     ----------
     exponent
         Exponent of an unknown power-law spectrum: one number, or a range LOW:HIGH whose worst
-        case is planned for; 1.2:3 by default.
+        case is planned for; by default 1.2:3 for SGD and momentum, and 1.2, 1.5 and 2 for Adam.
     scale
         Trace of that spectrum, in units of 1 / rate; 0.5 / peak rate by default.
     noise
@@ -362,21 +364,42 @@ def _hours(seconds: float) -> str:
 
 
 def _rules(planned: Plan) -> list[str]:
-    """Rules that people use, scored in the same way."""
+    """Rules that people use, scored in the same way, and by what the plan was chosen."""
     verdict = planned.verdict
     if verdict is None or not verdict.rules:
         return []
+    regrets = verdict.regrets
     rows = {
-        name: ["diverges" if ratio >= DIVERGED else _percent(ratio - 1.0) for ratio in ratios]
+        name: [_change(ratio) for ratio in (*ratios, *_known(regrets, name))]
         for name, ratios in verdict.rules.items()
     }
-    spread = ("at best", "median", "at worst")
+    spread = ("at best", "median", "at worst") + (("regret",) if regrets else ())
     kept = [(name, *row) for name, row in rows.items() if name not in verdict.steps]
     changed = [(name, f"{steps}", *rows[name]) for name, steps in verdict.steps.items()]
     lines = [text_table(("other rules, the excess", *spread), kept), ""]
     if changed:
         lines += [text_table(("with rates of their own", "steps", *spread), changed), ""]
-    return lines
+    return [*lines, *_chosen_by(regrets), ""]
+
+
+def _chosen_by(regrets: Mapping[str, float]) -> list[str]:
+    """Why a rule that looks better is not the plan."""
+    if not regrets:
+        return ["the rules are free of the limits on batches, and are not candidates for the plan"]
+    ours, theirs = (_change(regrets[name]) for name in (PLAN, CONSTANT_BATCH))
+    return [
+        "regret: the excess over that of the best schedule found for the problem alone, at its",
+        f"largest, by which a plan is chosen: {ours} for this one, {theirs} for a constant batch;",
+        "the rules are free of the limits on batches",
+    ]
+
+
+def _known(regrets: Mapping[str, float], name: str) -> list[float]:
+    return [regrets[name]] if name in regrets else []
+
+
+def _change(ratio: float) -> str:
+    return "diverges" if ratio >= DIVERGED else _percent(ratio - 1.0)
 
 
 def _details(planned: Plan) -> list[str]:
