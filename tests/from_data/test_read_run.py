@@ -1,6 +1,5 @@
 """bl.read_run: logs of training runs, whole and damaged."""
 
-import base64
 import csv
 import json
 import math
@@ -14,6 +13,7 @@ from hypothesis import strategies as st
 import batchlaw as bl
 from batchlaw.from_data.logs.formats import FORMATS
 from event_files import crc32c, event, event_file, message, record, simple, tensor
+from paths import EXAMPLES
 from refused import refused
 
 RATES = np.linspace(0.5, 0.0, 11)[:10]
@@ -143,20 +143,12 @@ def test_a_validation_loss_comes_before_a_training_loss(name, first, read):
 
 # TensorBoard
 
-# Written by the package tensorboard 2.21: rates as simple_value; losses as tensors with
-# float_val, tensor_content and double_val.
-WRITTEN_BY_TENSORBOARD = """
-GAAAAAAAAACjf0siCQAAAAAAQI9AGg1icmFpbi5FdmVudDoyc65rVhgAAAAAAAAAo39LIgkAAAAAAEiPQBABKgsK
-CQoCbHIVAAAAP7eq8uYyAAAAAAAAACQZVuwJAAAAAABIj0AQASolCiMKCHZhbC9sb3NzQgoIARIAKgQAAABASgsK
-CQoHc2NhbGFyc/S33xUYAAAAAAAAAKN/SyIJAAAAAABQj0AQAioLCgkKAmxyFQAAgD4EOmLSMgAAAAAAAAAkGVbs
-CQAAAAAAUI9AEAIqJQojCgh2YWwvbG9zc0IKCAESACIEAADAP0oLCgkKB3NjYWxhcnNOiuoGGAAAAAAAAACjf0si
-CQAAAAAAWI9AEAMqCwoJCgJschUAAAA+DdGT9DYAAAAAAAAAT1eM7wkAAAAAAFiPQBADKikKJwoIdmFsL2xvc3NC
-DggCEgAyCAAAAAAAAPQ/SgsKCQoHc2NhbGFyc4CWXHc=
-"""
 
-
-def test_a_file_of_tensorboard_itself_is_read(read):
-    run = read(base64.b64decode(WRITTEN_BY_TENSORBOARD), "events")
+def test_a_file_of_tensorboard_itself_is_read():
+    """Written by the package tensorboard 2.21: rates as simple_value; losses as tensors with
+    float_val, tensor_content and double_val.
+    """
+    run = bl.read_run(EXAMPLES / "logs" / "run.tfevents", batch=64)
     assert run.rates.tolist() == [0.5, 0.25, 0.125]
     assert run.losses.tolist() == [2.0, 1.5, 1.25]
     assert run.facts["loss"] == "val/loss"

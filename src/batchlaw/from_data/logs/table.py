@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from batchlaw._base.errors import InputError
@@ -30,7 +31,7 @@ class Table:
     truncated: int = 0
     step: str = ""
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The columns, by their first appearance."""
         return tuple(dict.fromkeys(name for row in self.rows for name in row if name))
