@@ -32,6 +32,7 @@ from batchlaw.schedule.update_rule import UpdateRule, sgd
 if _TYPE_CHECKING:
     from batchlaw.design.case import Case
     from batchlaw.design.optimum import optimal_batches
+    from batchlaw.from_data.logs.read import read_run
     from batchlaw.from_data.run import Run
     from batchlaw.plans.plan import Plan
     from batchlaw.plans.planner import plan
@@ -46,6 +47,7 @@ _LAZY = {
     "one_pass_law": "batchlaw.theory.laws",
     "optimal_batches": "batchlaw.design.optimum",
     "plan": "batchlaw.plans.planner",
+    "read_run": "batchlaw.from_data.logs.read",
 }
 # Public submodules, imported on first use: public name -> module.
 _SUBMODULES = {
@@ -88,6 +90,7 @@ __all__ = [
     "optimal_batches",
     "plan",
     "polynomial",
+    "read_run",
     "schedule_families",
     "sgd",
     "simulate_gradient_descent",
