@@ -75,6 +75,7 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/adam_mean_field.py
 	$(BIN)/python benchmarks/adam_cheap_form.py
 	$(BIN)/python benchmarks/adam_cost.py
+	$(BIN)/python benchmarks/batch_schedules.py
 	$(BIN)/python benchmarks/bound_tightness.py
 	$(BIN)/python benchmarks/laws_cost.py
 	$(BIN)/python benchmarks/decay_levels.py

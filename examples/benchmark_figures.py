@@ -16,8 +16,11 @@ from batch_schedules import CONSTANT, Setting, settings
 from batchlaw import plots
 from batchlaw.plots.training import Band
 
-# Blocks that are compared, and what they are called.
-BLOCKS = {"small-adamw": "beta2 0.999", "small-adamw-0.95": "beta2 0.95"}
+# Blocks that are compared, and their pictures.
+BLOCKS = {
+    "small-adamw": "benchmark_small_adamw.png",
+    "small-adamw-0.95": "benchmark_small_adamw_095.png",
+}
 DECAYS = {"wsd-linear": "linear, last fifth", "wsd": "exponential, last half", "cosine": "cosine"}
 SHOWN = ("early-large", "late-large", "Li-Bu-Xu", "Seesaw")
 # The first differences are large and tell nothing: shown from this share of the samples.
@@ -80,8 +83,7 @@ def _scale(one: Setting, name: str) -> tuple[np.ndarray, np.ndarray, None]:
 
 def main(folder: Path) -> None:
     found = settings()
-    for block in BLOCKS:
-        name = f"benchmark_{block.replace('-', '_').replace('.', '')}.png"
+    for block, name in BLOCKS.items():
         plots.save(plots.schedule_differences(differences(found, block)), folder / name)
     first = next(iter(BLOCKS))
     curves = plots.along_runs(gaps(found, first), "loss less constant's", axis="samples")

@@ -15,6 +15,17 @@ NUMBER = r"\d+(?:\.\d+)?"
 # The arguments that make an example small, and the pictures that it leaves.
 SCRIPTS = {
     "adam_figures.py": [(["."], {"adam_batches", "adam_worth"})],
+    "benchmark_figures.py": [
+        (
+            ["."],
+            {
+                "benchmark_curves",
+                "benchmark_noise",
+                "benchmark_small_adamw",
+                "benchmark_small_adamw_095",
+            },
+        ),
+    ],
     "concept_figures.py": [
         (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
     ],
