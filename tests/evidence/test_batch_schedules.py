@@ -1,6 +1,7 @@
 """The scores on the benchmark of batch schedules, and that the pages show what it says."""
 
 import math
+import subprocess
 import sys
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 from scipy import stats
 
 import batchlaw as bl
+from batchlaw.datasets import layout
 from paths import BENCHMARKS, DOCS
 
 sys.path.insert(0, str(BENCHMARKS))
@@ -131,6 +133,34 @@ def test_the_truth_scores_the_ceiling_and_its_negative_does_not():
     assert int(wrong["90 % band covers"].rstrip("%")) < 60 < int(truth["90 % band covers"][:-1])
 
 
+class Level:
+    """Has no ``difference``: the same loss for everything, in a band of the loss."""
+
+    def fit(self, runs):
+        self.loss = TRUE["constant"]
+
+    def predict(self, rates, batches):
+        return self.loss, self.loss - 0.08, self.loss + 0.08
+
+
+def test_a_law_of_losses_alone_is_judged_by_their_difference_and_its_band_by_the_loss():
+    one = setting(noise=1e-4)
+    rows = board.predictions(Level, [one])
+    assert [row.predicted for row in rows] == [0.0] * 3
+    means = [one.mean(row.name) for row in rows]
+    assert [row.covered for row in rows] == [abs(mean - 2.0) <= 0.08 for mean in means]
+    assert {row.covered for row in rows} == {True, False}
+
+
+def test_a_law_of_ones_own_is_named_by_its_module(monkeypatch, tmp_path):
+    (tmp_path / "laws.py").write_text("class Mine:\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    assert board.own_law("laws:Mine").__name__ == "Mine"
+    with pytest.raises(SystemExit, match="must be module:name"):
+        board.own_law("laws:Yours")
+
+
 def test_a_law_that_cannot_be_fitted_is_left_out(capsys):
     class Absent(Oracle):
         def fit(self, runs):
@@ -149,6 +179,19 @@ def test_a_page_without_a_place_for_tables_is_refused(tmp_path):
     page.write_text(f"a\n{begin}old{end}\nb\n")
     board.write_into(page, {"noise": "new"})
     assert page.read_text() == f"a\n{begin}new{end}\nb\n"
+
+
+@pytest.mark.process
+def test_the_set_is_small_and_is_read_without_pandas_and_torch():
+    assert sum(path.stat().st_size for path in layout.FOLDER.rglob("*")) < 5e6
+    code = (
+        "import sys\n"
+        "sys.modules.update(dict.fromkeys(('pandas', 'torch', 'sklearn', 'matplotlib')))\n"
+        "import batchlaw as bl\n"
+        "print(len(bl.datasets.batch_schedules()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) == len(bl.datasets.batch_schedules())
 
 
 @pytest.fixture(scope="module")

@@ -163,6 +163,28 @@ def test_the_gradient_noise_is_that_of_single_samples():
     assert np.mean([one.gradient for one in found]) == pytest.approx(gradient, abs=error / 10)
 
 
+def test_the_code_trains_the_runs_of_the_set():
+    """Up to the first observation: later, other processors round otherwise."""
+    from batchlaw.evidence.study.data import LONG_TRAINING_TEXT, python_sources
+    from batchlaw.evidence.study.models import train_plain, training_task
+    from batchlaw.torch_support.curves import Curve
+
+    facts = json.loads((layout.FOLDER / "small-adamw" / layout.FACTS).read_text())
+    if python_sources(LONG_TRAINING_TEXT).digest != facts["text"]["digest"]:
+        pytest.skip("another version of Python, so another text")
+    key = {"schedule": "constant x1/4", "rates": "wsd-linear", "seed": 0}
+    runs = bl.datasets.batch_schedules("small-adamw")
+    (run,) = (one for one in runs if key.items() <= one.facts.items())
+    end = int(run.steps[0])
+    rates = RATES["wsd-linear"](run.updates, run.facts["peak"])
+    batches = run.batches[:end].astype(int)
+    curve = Curve(training_task("text"), run.updates)
+    train_plain("text", "adamw", rates[:end], batches, run.facts["seed"], curve)
+    assert curve.columns["validation"] == pytest.approx([run.losses[0]], abs=1e-4)
+    assert curve.columns["training"] == pytest.approx([run.columns["training"][0]], abs=1e-4)
+    assert curve.columns["noise"] == pytest.approx([run.columns["noise"][0]], rel=1e-3)
+
+
 def test_a_published_block_is_read_back_as_runs(store, tmp_path):
     from batchlaw.evidence.study.publish import publish
 
