@@ -23,6 +23,10 @@ PILOT_RATES = "wsd-linear"
 MERGED_ROWS = 150
 
 
+class NoPilotError(Exception):
+    """The blocks have no pilot of this model and optimizer, so the law cannot be fitted."""
+
+
 class NoEffect:
     """Only the rates matter: every difference is zero."""
 
@@ -152,10 +156,10 @@ def baselines(folder=None):
 
 
 def pilot_of(runs, folder):
-    """The spectrum of a pilot of the same model and optimizer; LookupError where there is none."""
+    """The spectrum of a pilot of the same model and optimizer."""
     for block in sorted({run.facts["block"] for run in runs}):
         try:
             return bl.datasets.pilot_spectrum(block, PILOT_RATES, folder=folder)
         except bl.InputError:
             continue
-    raise LookupError(f"no pilot of {runs[0].facts['task']}, {runs[0].facts['optimizer']}")
+    raise NoPilotError(f"no pilot of {runs[0].facts['task']}, {runs[0].facts['optimizer']}")

@@ -12,7 +12,8 @@ A law is any object with
 and is judged on what it has not seen: the difference in final loss of every other schedule to the
 constant batch of the same rates. It may also have ``difference(run, constant)`` with the same
 result for a difference; without it the difference of two losses is taken, and a band is judged as
-one of the loss. ``name`` in ``--law`` is called without arguments for every model and optimizer.
+one of the loss. Bands are held against means over seeds, so they have to hold those means' noise
+too. ``name`` in ``--law`` is called without arguments for every model and optimizer.
 
 A planner is a schedule's name. Its regret is its final loss less that of the schedule which the
 *other* seeds find best: the best of ten noisy means is not a fair rival on the seeds that chose it.
@@ -37,7 +38,7 @@ import numpy as np
 from scipy import optimize, stats
 
 import batchlaw as bl
-from batch_schedule_laws import baselines
+from batch_schedule_laws import NoPilotError, baselines
 from batchlaw.datasets import layout
 from batchlaw.evidence.study.blocks import BLOCKS
 from batchlaw.evidence.study.schedules import CONSTANT, RANDOM, SIZES
@@ -182,7 +183,7 @@ class Row:
 
 
 def predictions(law_of, found):
-    """The rows of every setting; none where a law cannot be fitted (``NotHere``)."""
+    """The rows of every setting; none where a law has no pilot."""
     kinds = defaultdict(list)
     for setting in found:
         kinds[setting.kind].append(setting)
@@ -197,7 +198,7 @@ def predictions(law_of, found):
         ]
         try:
             law.fit(runs)
-        except LookupError as error:
+        except NoPilotError as error:
             print(f"{group[0].block}: {error.args[0]}", file=sys.stderr)
             continue
         rows += [row for setting in group for row in _of_setting(law, setting)]
@@ -533,7 +534,10 @@ def main():
     parser.add_argument("--tables", type=Path, nargs="*", default=[], help="pages to write into")
     options = parser.parse_args()
     laws = baselines(options.folder) | {text: own_law(text) for text in options.law}
-    found = settings(options.folder)
+    try:
+        found = settings(options.folder)
+    except bl.InputError as error:
+        raise SystemExit(str(error)) from None
     tables = {name: make(found) for name, make in TABLES.items()}
     tables |= {"laws": law_table(found, laws), "blocks": block_table(options.folder)}
     texts = {name: markdown(*table) for name, table in tables.items()}

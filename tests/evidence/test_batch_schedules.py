@@ -164,10 +164,19 @@ def test_a_law_of_ones_own_is_named_by_its_module(monkeypatch, tmp_path):
 def test_a_law_that_cannot_be_fitted_is_left_out(capsys):
     class Absent(Oracle):
         def fit(self, runs):
-            raise LookupError("no pilot")
+            raise board.NoPilotError("no pilot")
 
     assert board.law_table([setting()], {"absent": Absent})[1] == []
     assert "no pilot" in capsys.readouterr().err
+
+
+def test_an_error_in_a_law_is_not_hidden():
+    class Mistaken(Oracle):
+        def fit(self, runs):
+            raise KeyError("loss")
+
+    with pytest.raises(KeyError):
+        board.law_table([setting()], {"mistaken": Mistaken})
 
 
 def test_a_page_without_a_place_for_tables_is_refused(tmp_path):
