@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import json
 import math
 import sys
@@ -441,6 +442,43 @@ def gradient_noise(runs):
     return float(np.mean([run.columns["noise"][middle] for run in runs.values()]))
 
 
+def memory_table(found):
+    """Differences that the same schedules make under two optimizers."""
+    pairs = defaultdict(list)
+    for one, other in itertools.combinations(found, 2):
+        if (one.task, one.rates) == (other.task, other.rates) and one.kind != other.kind:
+            pairs[one.block, other.block].append((one, other))
+    last = max(RANDOM, key=RANDOM.get)
+    lines = []
+    for blocks, group in pairs.items():
+        shared = [_shared_differences(*pair) for pair in group]
+        for (one, other), changes in zip(group, shared, strict=True):
+            both = (
+                f"{s.difference(last).mean:+.4f}" if last in s.runs else "-" for s in (one, other)
+            )
+            lines.append((*blocks, one.rates, *_agreement(changes), *both))
+        lines.append((*blocks, "all", *_agreement(np.hstack(shared)), "-", "-"))
+    header = ("block", "other block", "rates", "schedules", "correlation", f"{last} in the one",
+              "in the other")  # fmt: skip
+    return header, lines
+
+
+def _shared_differences(one, other):
+    """In both settings, of the rivals with the same batches: (2, n)."""
+    names = [
+        name
+        for name in one.compared
+        if name != CONSTANT
+        and name in other.compared
+        and np.array_equal(first(one.runs[name]).batches, first(other.runs[name]).batches)
+    ]
+    return np.array([[s.difference(name).mean for name in names] for s in (one, other)])
+
+
+def _agreement(changes):
+    return str(changes.shape[1]), _two(_correlation(*changes))
+
+
 def convergence_table(found):
     """How far from converged a run of constant batches is, and its noise scale."""
     lines = []
@@ -488,6 +526,7 @@ TABLES = {
     "noise": noise_table,
     "sizes": size_table,
     "adaptation": adaptation_table,
+    "memory": memory_table,
     "convergence": convergence_table,
 }
 

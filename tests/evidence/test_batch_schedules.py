@@ -179,6 +179,24 @@ def test_an_error_in_a_law_is_not_hidden():
         board.law_table([setting()], {"mistaken": Mistaken})
 
 
+def test_two_optimizers_are_compared_where_the_batches_are_the_same():
+    one, other = setting(1), setting(2)
+    other.block, other.optimizer = "other", "momentum"
+    for name, sign in (("early-large", 1), ("linear ramp", -1)):
+        for seed in range(SEEDS):
+            sizes = np.full(STEPS, 8) + sign
+            for each in (one, other):
+                each.runs[name][seed] = run(name, seed, each.losses(name)[seed], sizes)
+    for seed in range(SEEDS):  # A pilot's batches, which the other does not have.
+        other.runs["late-large"][seed] = run("late-large", seed, 9.0, np.full(STEPS, 7))
+    _, lines = board.memory_table([one, other])
+    assert [line[:4] for line in lines] == [
+        ("block", "other", "wsd", "2"),
+        ("block", "other", "all", "2"),
+    ]
+    assert board.memory_table([one, setting()])[1] == []
+
+
 def test_a_page_without_a_place_for_tables_is_refused(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("nothing\n")
