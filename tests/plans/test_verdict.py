@@ -7,7 +7,9 @@ import pytest
 
 import batchlaw as bl
 from batchlaw.batches.rules import RULES, ChangesRates, rules_of
+from batchlaw.design import compare
 from batchlaw.design.plan_cases import PlanCases
+from batchlaw.design.rule_scores import DIVERGED
 from batchlaw.design.within_limits import within_limits
 from batchlaw.faces.cli import main
 from batchlaw.plans.trainers import TRAINERS
@@ -57,6 +59,44 @@ def test_the_worth_of_a_known_problem_is_its_exact_risk(paper):
     made = bl.plan(bl.wsd(64, 0.05), 512, rule=bl.sgd(), spectrum=paper)
     assert made.verdict.recommendation.startswith("this schedule if changing the batch costs")
     assert "whole risk changes by -0.0692 %, the excess by -0.149 %" in made.verdict.worth
+
+
+def test_a_known_problem_has_a_table_of_rules(paper, capsys):
+    rates = bl.wsd(64, 0.05)
+    found = bl.plan(rates, 512, rule=bl.sgd(), spectrum=paper).verdict
+    exact = {row.name: row for row in compare(paper, rates, 512)}
+    least = float(exact["constant"].risk.excess)
+    assert found.rules.keys() == RULES.keys() - {"constant"}
+    for name, ratios in found.rules.items():
+        # The noise scale is that of this run with a constant batch, in ``compare`` of the mean one.
+        tolerance = 1e-3 if name == "noise scale" else 1e-12
+        ratio = float(exact[name].risk.excess) / least
+        assert ratios == pytest.approx((ratio, ratio, ratio), rel=tolerance)
+    assert found.steps == {name: exact[name].rates.size for name in rules_of(ChangesRates)}
+    words = ["--steps", "64", "--gamma", "0.05", "--budget", "512"]
+    assert main(["plan", "--optimizer", "sgd", "--problem", "paper", *words]) == 0
+    out = capsys.readouterr().out
+    assert "other rules, the excess  against constant" in out
+    assert "median" not in out
+
+
+def test_where_an_option_has_a_number_per_update_only_rules_with_as_many_are_scored(paper):
+    rates = bl.wsd(40, 0.02)
+    whole = RULES.keys() - {"constant"} - rules_of(ChangesRates).keys()
+    weights = bl.tail_average(40, 0.5)
+    for rule in (bl.sgd(average=weights), bl.adam(average=weights, basis="generic")):
+        found = bl.plan(rates, 320, rule=rule, spectrum=paper, stages=3).verdict
+        assert found.rules.keys() == whole
+        assert not found.steps
+    assert not bl.plan(rates, 320, rule=bl.sgd(np.full(40, 0.5)), spectrum=paper).verdict.rules
+
+
+def test_a_rule_that_diverges_on_a_known_problem_is_said_to():
+    problem = bl.Problem.from_spectrum([1.0, 0.3], [1.0, 1.0], 0.1, [1, 30])
+    rates = bl.constant(4000, 0.35)
+    found = bl.plan(rates, 120_000, rule=bl.sgd(), spectrum=problem, min_batch=22).verdict
+    assert found.rules["early-large"] == (DIVERGED, DIVERGED, DIVERGED)
+    assert found.rules["batch doubling"][0] < 10.0
 
 
 def test_the_worth_is_stated_in_the_loss_where_its_level_is_known(paper):

@@ -28,6 +28,7 @@ class PlanTask:
     spectrum: Spectrum | None
     noise: ArrayLike | str | None
     whole_risk: bool
+    score_rules: bool
     bold: bool
     loss: LossLevel | None
 

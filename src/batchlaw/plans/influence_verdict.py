@@ -19,7 +19,7 @@ from batchlaw.design.within_limits import within_limits
 from batchlaw.model.problem import Problem
 from batchlaw.plans.advice import PlanTask, constant_words, equal_samples
 from batchlaw.plans.evidence import influence_evidence
-from batchlaw.plans.rule_scores import ranges_of
+from batchlaw.plans.rule_scores import known_scores, ranges_of, rule_schedules
 from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING as NOTHING_CHANGES
 from batchlaw.plans.worth import worth_known, worth_of_noise, worth_over_range
@@ -149,8 +149,27 @@ def _known(task: PlanTask, batches: FloatArray, constant: IntArray) -> Judged:
         advice,
         worth_known(found["total_against_constant"], found["excess_against_constant"], task.loss),
         influence_evidence(task.rule, source),
+        *_rules(task, equal_samples(constant, batches)),
     )
     return batches, verdict, found, []
+
+
+def _rules(
+    task: PlanTask, even: FloatArray
+) -> tuple[dict[str, tuple[float, float, float]], dict[str, int]]:
+    """Rules that people use beside a known problem's plan, in one pass, by its exact risk."""
+    rule, problem = task.rule, task.spectrum
+    assert isinstance(problem, Problem)
+    scored = task.score_rules and not task.run.reuses
+    if not (scored and isinstance(rule, SGD)) or np.ndim(rule.momentum):
+        return {}, {}
+
+    def excess(gamma: FloatArray, batches: FloatArray | IntArray) -> float:
+        return float(task.run.expected(Setup(problem, gamma, batches, rule)).excess)
+
+    schedules = rule_schedules(problem, task.gamma, round(float(even.sum())), rule)
+    least = excess(task.gamma, even)
+    return ranges_of(known_scores(schedules, task.gamma, least, excess))
 
 
 def _of_noise(

@@ -50,6 +50,7 @@ def plan(
     dataset_size: int | None = None,
     replacement: bool = False,
     whole_risk: bool = True,
+    score_rules: bool = True,
     bold: bool = False,
     loss: float | None = None,
     lowest_loss: float | None = None,
@@ -106,6 +107,9 @@ def plan(
     whole_risk
         Whether to predict the whole risk and the excess of a known problem; with data reuse that
         takes the time of the mean field.
+    score_rules
+        Whether to score the rules that people use beside the plan of a known problem, for SGD in
+        one pass.
     bold
         The best schedule found, even where a constant batch is recommended.
     loss, lowest_loss
@@ -134,6 +138,7 @@ def plan(
         spectrum=None if spectrum is None else check_spectrum(spectrum),
         noise=noise,
         whole_risk=whole_risk,
+        score_rules=score_rules,
         bold=bold,
         loss=LossLevel.of(loss, lowest_loss),
     )

@@ -27,6 +27,8 @@ from batchlaw.risk.result import TERMS, Risk
 # Steps x directions up to which a rule without influence is searched for its plan in every view
 # (a third of a second), and for that and the best schedule on request (seconds).
 SEARCHED_AT_ONCE, MOST_SEARCHED = 2**13, 2**16
+# Updates of SGD up to which a view scores the rules that people use.
+MOST_SCORED = 10_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,6 +243,7 @@ def staged_plan(
         dataset_size=getattr(procedure, "samples", None),
         replacement=getattr(procedure, "replacement", False),
         whole_risk=whole_risk,
+        score_rules=case.gamma.size <= MOST_SCORED,
         inputs={"explorer": setting.model_dump(mode="json")},
         seed=problem_seed(setting.words()),
     )

@@ -369,11 +369,14 @@ def _rules(planned: Plan) -> list[str]:
     if verdict is None or not verdict.rules:
         return []
     regrets = verdict.regrets
+    # For a known problem there is one number, for a range of problems there are three.
+    one = all(low == high for low, _, high in verdict.rules.values())
     rows = {
-        name: [_change(ratio) for ratio in (*ratios, *_known(regrets, name))]
+        name: [_change(x) for x in (*(ratios[:1] if one else ratios), *_known(regrets, name))]
         for name, ratios in verdict.rules.items()
     }
-    spread = ("at best", "median", "at worst") + (("regret",) if regrets else ())
+    spread = ["against constant"] if one else ["at best", "median", "at worst"]
+    spread += ["regret"] if regrets else []
     kept = [(name, *row) for name, row in rows.items() if name not in verdict.steps]
     changed = [(name, f"{steps}", *rows[name]) for name, steps in verdict.steps.items()]
     lines = [text_table(("other rules, the excess", *spread), kept), ""]
