@@ -1,6 +1,7 @@
 """Plans for AdamW and rules that people use, trained on a small transformer.
 
     python benchmarks/trained_plans.py                            # the tables, from stored losses
+    python benchmarks/trained_plans.py --benchmark                # signs in the benchmark, a minute
     python benchmarks/trained_plans.py --study results/study ...  # the losses again, from studies
 
 The runs are cells of the study; docs/adam.md has the commands. Every difference is to the constant
@@ -23,6 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import batchlaw as bl
+from batchlaw.batches.rules import Schedule
 from batchlaw.design.robust_plan import score
 from batchlaw.evidence.study.schedules import (
     BOLD,
@@ -187,10 +189,43 @@ def judged(measured):
                   "early-large gains")  # fmt: skip
 
 
+def on_benchmark():
+    """The range's median on the benchmark of batch schedules: right signs, and the wrong ones."""
+    import batch_schedules
+
+    right, wrong = 0, []
+    for setting in batch_schedules.settings():
+        constant = batch_schedules.first(setting.runs[CONSTANT])
+        runs = {
+            name: batch_schedules.first(setting.runs[name])
+            for name in setting.others
+            if name not in batch_schedules.RANDOM
+        }
+        schedules = {
+            name: Schedule(run.rates, run.batches.astype(np.int64)) for name, run in runs.items()
+        }
+        ratios = score(constant.rates, {CONSTANT: constant.batches} | schedules, constant.rule)
+        for name in runs:
+            measured, ratio = setting.difference(name), float(np.median(ratios[name]))
+            if measured.side:
+                right += np.sign(ratio - 1.0) == measured.side
+                if np.sign(ratio - 1.0) != measured.side:
+                    where = f"{setting.optimizer}, {setting.rates}, {name}"
+                    predicted = f"{100 * (ratio - 1):+.1f} % predicted"
+                    wrong.append(f"{where}: {measured.mean:+.4f}, {predicted}")
+    print(f"the range's median: the right sign in {right} of {right + len(wrong)} differences "
+          "beyond their interval; wrong in")  # fmt: skip
+    print("\n".join(wrong))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--study", type=Path, nargs="+", help="folders whose losses are stored")
+    parser.add_argument("--benchmark", action="store_true", help="signs in the benchmark alone")
     given = parser.parse_args()
+    if given.benchmark:
+        on_benchmark()
+        return
     if given.study:
         from_studies(given.study)
     found = losses()
