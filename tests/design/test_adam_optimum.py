@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import batchlaw as bl
-from batchlaw.batches.rules import KeepsRates, rules_of
+from batchlaw.batches.rules import FollowsNoise, KeepsRates, rules_of
 from batchlaw.design.optimum import optimal_batches
+from batchlaw.design.plan_cases import pilot_noise_scales
 from batchlaw.design.sensitivity import adam_slopes
 from batchlaw.schedule.adam import BASES
 from refused import refused
@@ -54,8 +55,9 @@ def test_no_named_rule_beats_the_optimum(basis, seed, a, beta1, beta2, peak, sha
     rule = bl.adam(beta1, beta2, weight_decay=0.01, basis=basis)
     found = optimal_batches(problem, rates, 160, rule=rule)
     assert found.batches.sum() == 160
-    for named in rules_of(KeepsRates).values():
-        sizes = named.schedule(rates, 160).batches
+    noise = pilot_noise_scales(problem, rates, 8.0, rule)
+    for named in (*rules_of(KeepsRates).values(), *rules_of(FollowsNoise).values()):
+        sizes = named.schedule(rates, 160, noise).batches
         assert found.variance <= excess(problem, rates, sizes, rule) * (1.0 + 1e-10)
 
 
