@@ -100,6 +100,9 @@ function explain(name, reason) {
   $(`${name}-picture`).hidden = Boolean(reason);
 }
 
+// The ratio that stands for any larger one, as in design/rule_scores.py.
+const DIVERGED = 1e6;
+
 function showVerdict({ verdict, verdict_reason: reason }) {
   explain("verdict", reason);
   if (!verdict) return;
@@ -109,7 +112,7 @@ function showVerdict({ verdict, verdict_reason: reason }) {
   const one = verdict.rules.every((rule) => rule.best === rule.worst);
   const parts = one ? ["median"] : ["best", "median", "worst"];
   table("rules", ["rule", ...(one ? ["its excess against constant"] : ["excess at best", "median", "at worst"])], verdict.rules.map((rule) => [
-    rule.steps ? `${rule.name} (${rule.steps} updates)` : rule.name, ...parts.map((part) => change(rule[part])),
+    rule.steps ? `${rule.name} (${rule.steps} updates)` : rule.name, ...parts.map((part) => rule[part] < DIVERGED ? change(rule[part]) : "diverges"),
   ]));
 }
 
