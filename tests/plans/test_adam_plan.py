@@ -48,6 +48,14 @@ def test_a_known_problem_is_judged_in_the_sketchs_own_coordinates():
     assert ratio == pytest.approx(risk.excess[0] / risk.excess[1], rel=1e-12)
 
 
+def test_a_plan_says_where_the_rate_is_too_large_for_the_problem():
+    problem = bl.Problem.power_law_nodes(2.0, 1.5, 1e6, nodes=40)
+    rule = bl.adam(basis="generic")
+    for peak, grows in ((0.5, True), (1e-4, False)):
+        found = bl.plan(bl.wsd(30, peak), 240, rule=rule, spectrum=problem, stages=2).verdict
+        assert ("the second moment grows" in found.evidence) == grows
+
+
 def test_what_a_plan_for_adam_cannot_use_is_refused():
     rates, law = bl.wsd(50, 0.01), bl.PowerLaw((1.2, 2.0), 3.0)
     with refused("scale"):

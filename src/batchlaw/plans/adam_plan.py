@@ -21,6 +21,7 @@ from batchlaw.plans.verdict import Verdict, range_of
 from batchlaw.plans.worth import NOTHING, worth_known, worth_over_range
 from batchlaw.risk.adam import adam_risk
 from batchlaw.risk.procedures import OnePass
+from batchlaw.risk.stability import excess_note
 from batchlaw.schedule.adam import GENERIC, SKETCH_DIAGONAL, Adam
 from batchlaw.schedule.optimizers import optimizer_of
 
@@ -134,17 +135,16 @@ def _known(task: PlanTask, problem: Problem) -> Advice:
         "constant_batch": float(constant.mean()),
     }
     gain = worth_known(total, ratios["planned"], task.loss)
+    source = f"the given problem, by {MEAN_FIELD.format(label=rule.label)}"
+    growth = excess_note(problem, np.asarray(risk.excess)[0 if departs else 1])
+    source += f"; {growth}" if growth else ""
     verdict = Verdict(
         optimizer_of(rule),
         advice,
         f"{gain}; each level has a stated error of {100 * uncertainty:.1f} %"
         if departs
         else NOTHING,
-        adam_evidence(
-            rule,
-            f"the given problem, by {MEAN_FIELD.format(label=rule.label)}",
-            _answer(task, departs),
-        ),
+        adam_evidence(rule, source, _answer(task, departs)),
         {n: (r, r, r) for n, r in ratios.items() if n not in ("planned", "constant")},
         {name: own.rates.size for name, own in changed.items()},
     )
