@@ -1,0 +1,125 @@
+"""Long schedules in a few pieces that no measured step divides.
+
+Sums over all updates, at every measured step, cost a power for each pair. Rates that change little
+by little are merged: up to ``MOST_PIECES`` runs of updates between two measured steps, each with
+its total and its mean place. On cosines and decays of 24,000 to 72,000 steps the laws' losses
+change by less than 1e-5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from batchlaw._base.checks import FloatArray, IntArray
+
+MOST_PIECES = 1000
+# Measured steps that are summed over pieces at once.
+ROWS = 32
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of the rate.
+
+    Attributes
+    ----------
+    size : (m,) array
+        g_k - g_{k-1}, summed over a piece: negative where the rate falls.
+    level : (m,) array
+        g_k, the mean of a piece.
+    clock : (m,) array
+        g_1 + ... + g_k, the mean of a piece.
+    clock_then : (n,) array
+        The same at the measured steps.
+    known : (n,) integers
+        How many pieces lie before each.
+    """
+
+    size: FloatArray
+    level: FloatArray
+    clock: FloatArray
+    clock_then: FloatArray
+    known: IntArray
+
+
+def changes(rates: FloatArray, steps: IntArray, after: int = 0) -> Changes:
+    """Changes of the rate at updates later than ``after``, for losses measured after ``steps``.
+
+    The first update changes nothing: before it the rate is its own.
+    """
+    clock = np.cumsum(np.append(0.0, rates))
+    change = np.diff(rates, prepend=rates[0])
+    change[:after] = 0.0
+    at = np.flatnonzero(change)
+    piece, place = _pieces(at, np.sign(change[at]), steps)
+    weight = np.abs(change[at][: piece.size])
+    kept = at[: piece.size]
+    total = np.bincount(piece, weight)
+    return Changes(
+        size=np.bincount(piece, change[kept]),
+        level=np.bincount(piece, weight * rates[kept]) / total,
+        clock=np.bincount(piece, weight * clock[kept + 1]) / total,
+        clock_then=clock[steps],
+        known=place,
+    )
+
+
+def _pieces(at: IntArray, kind: FloatArray, steps: IntArray) -> tuple[IntArray, IntArray]:
+    """Piece of each update (by index), as far as the last step, and pieces before each step.
+
+    Neighbours share a piece if they are of one kind and no step lies between them. Pieces are
+    spread over the intervals between steps as the updates are.
+    """
+    interval = np.searchsorted(steps, at + 1)
+    interval = interval[interval < steps.size]
+    count = np.bincount(interval, minlength=steps.size)
+    allowed = np.ceil(count * min(1.0, MOST_PIECES / max(interval.size, 1)))
+    first = np.cumsum(count) - count
+    rank = np.arange(interval.size) - first[interval]
+    within = rank * allowed[interval] // np.maximum(count[interval], 1)
+    new = np.diff(within, prepend=-1.0) != 0.0
+    new |= np.diff(interval, prepend=-1) != 0
+    new |= np.diff(kind[: interval.size], prepend=0.0) != 0.0
+    piece = np.cumsum(new) - 1
+    ends = np.cumsum(count)
+    return piece, np.append(0, piece + 1)[ends]
+
+
+@dataclass(frozen=True)
+class Stretches:
+    """Updates by stretches, with the noise that each brings in.
+
+    Attributes
+    ----------
+    noise : (m,) array
+        The sum of g_k^2 / B_k: the integral of du / r(u), r = B / g, over a stretch.
+    bounds : (m + 1,) array
+        The clock g_1 + ... + g_k where stretches meet.
+    clock_then, known
+        As in `Changes`.
+    """
+
+    noise: FloatArray
+    bounds: FloatArray
+    clock_then: FloatArray
+    known: IntArray
+
+
+def stretches(rates: FloatArray, batches: FloatArray, steps: IntArray) -> Stretches:
+    """All updates as far as the last of ``steps``."""
+    clock = np.cumsum(np.append(0.0, rates))
+    at = np.arange(rates.size)
+    piece, known = _pieces(at, np.ones(at.size), steps)
+    noise = np.bincount(piece, (rates**2 / batches)[: piece.size])
+    ends = np.flatnonzero(np.diff(piece, append=-1)) + 1
+    return Stretches(noise, clock[np.append(0, ends)], clock[steps], known)
+
+
+def rows(known: IntArray) -> Iterator[tuple[slice, slice]]:
+    """Steps by blocks, each with the pieces that lie before its last one."""
+    for start in range(0, known.size, ROWS):
+        block = slice(start, min(start + ROWS, known.size))
+        yield block, slice(0, int(known[block.stop - 1]))
