@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError
-from batchlaw.from_data.laws.published.fitting import Points, least_huber
+from batchlaw.from_data.laws.published.fitting import Points, Start, refine
 from batchlaw.from_data.run import Run
 
 # Losses of one run that a fit looks at, evenly spread over those that were measured.
@@ -91,7 +91,7 @@ class PublishedLaw(ABC):
         checks.same_length("theta", values.size, len(self.parameters), "the law's parameters")
         gamma = checks.vector("rates", rates)
         sizes = checks.batches(batches, gamma.size, whole=False)[0]
-        at = np.asarray(steps, dtype=np.int64)
+        at = _steps(steps, gamma.size)
         amplitudes, shape = self.split(values)
         losses = np.full(at.size, np.nan)
         for part in range(0, at.size, MOST_POINTS):
@@ -101,9 +101,7 @@ class PublishedLaw(ABC):
         losses[np.cumsum(np.append(0.0, gamma))[at] == 0.0] = np.nan
         return losses
 
-    def fit(
-        self, runs: Sequence[Run], *, starts: Sequence[ArrayLike] | None = None
-    ) -> FittedCurve:
+    def fit(self, runs: Sequence[Run], *, starts: Sequence[ArrayLike] | None = None) -> FittedCurve:
         """Fit the law to whole curves, every measured loss with the same weight.
 
         The least sum of Huber losses (delta 0.001) of log(measured) - log(predicted), as in Luo
@@ -117,6 +115,8 @@ class PublishedLaw(ABC):
             Parameters to start from. By default a grid of shapes, each with its best amplitudes,
             of which the best four are refined.
         """
+        if not all(isinstance(run, Run) for run in runs):
+            raise InputError("runs", "must be bl.Run, several in a list")
         kept = [_after_warmup(run) for run in runs]
         losses = np.concatenate([loss for _, loss in kept]) if kept else np.empty(0)
         if losses.size < len(self.parameters):
@@ -132,19 +132,24 @@ class PublishedLaw(ABC):
         def terms(shape: FloatArray) -> FloatArray:
             return np.vstack([self.terms(shape, run) for run in prepared])
 
-        shapes = self.shapes(max(float(run.rates.max()) for run in runs))
-        points = Points(losses, terms, np.array([[s.low, s.high] for s in shapes]))
+        peak = max(float(run.rates.max()) for run in runs)
+        bounds = np.array([[shape.low, shape.high] for shape in self.shapes(peak)])
+        points = Points(losses, terms, bounds)
         if starts is None:
-            grid = itertools.product(*(s.starts for s in shapes))
-            begun = [points.best_amplitudes(np.array(shape)) for shape in grid]
-            begun = sorted(begun, key=points.objective)[:REFINED]
+            best = self.search(points, prepared, peak)
         else:
             begun = [self.split(checks.vector("starts", theta)) for theta in starts]
-        best = min((least_huber(points, *start) for start in begun), key=points.objective)
+            best = refine(points, begun)
         amplitudes, shape = best
         error = losses - terms(shape) @ amplitudes
         rms = float(np.sqrt(np.mean(error**2)))
         return FittedCurve(self, self.join(amplitudes, shape), points.objective(best), rms)
+
+    def search(self, points: Points, prepared: list[Any], peak: float) -> Start:
+        """Amplitudes and shape of the least objective, from the law's own starts."""
+        grid = itertools.product(*(shape.starts for shape in self.shapes(peak)))
+        begun = [points.best_amplitudes(np.array(shape)) for shape in grid]
+        return refine(points, sorted(begun, key=points.objective)[:REFINED])
 
     @abstractmethod
     def shapes(self, peak: float) -> tuple[Shape, ...]:
@@ -171,6 +176,16 @@ def warmup(rates: FloatArray) -> int:
     """Updates until the rate first stops rising; 0 if it does not rise at first, or never stops."""
     stops = np.flatnonzero(np.diff(rates) <= 0.0)
     return int(stops[0]) + 1 if stops.size and stops[0] > 0 else 0
+
+
+def _steps(steps: ArrayLike, updates: int) -> IntArray:
+    at = checks.vector("steps", steps)
+    if not (
+        np.all(at == np.rint(at)) and np.all(np.diff(at) >= 0) and 0 <= at[0] <= at[-1] <= updates
+    ):
+        need = f"must be whole numbers of updates in increasing order, at most {updates}"
+        raise InputError("steps", need)
+    return at.astype(np.int64)
 
 
 def _after_warmup(run: Run) -> tuple[IntArray, FloatArray]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,8 +13,9 @@ from batchlaw._base.checks import FloatArray
 HUBER_DELTA = 1e-3
 # A predicted loss below this share of the measured one counts as this share: it has a logarithm.
 LEAST_SHARE = 1e-6
-# An amplitude of less than this share of its largest useful value is as good as none.
-LEAST_AMPLITUDE = 1e-9
+# Amplitudes, as shares of one whose term alone is as large as the losses. The least is as good as
+# none; the largest leaves room for a shape that moves.
+LEAST_AMPLITUDE, LARGEST_AMPLITUDE = 1e-9, 1e9
 # Step of the differences in the logarithm of a shape parameter.
 LOG_STEP = 1e-6
 MOST_EVALUATIONS = 200
@@ -53,9 +54,19 @@ class Points:
 
     def objective(self, start: Start) -> float:
         amplitudes, shape = start
-        error = np.abs(self.log_errors(self.terms(shape) @ amplitudes))
-        square, line = 0.5 * error**2, HUBER_DELTA * (error - 0.5 * HUBER_DELTA)
-        return float(np.where(error < HUBER_DELTA, square, line).sum())
+        return self.huber(self.log_errors(self.terms(shape) @ amplitudes))
+
+    @staticmethod
+    def huber(errors: FloatArray) -> float:
+        """The sum of Huber losses."""
+        size = np.abs(errors)
+        line = HUBER_DELTA * (size - 0.5 * HUBER_DELTA)
+        return float(np.where(size < HUBER_DELTA, 0.5 * size**2, line).sum())
+
+
+def refine(points: Points, starts: Sequence[Start]) -> Start:
+    """The best of the minima that are reached from these starts."""
+    return min((least_huber(points, *start) for start in starts), key=points.objective)
 
 
 def least_huber(points: Points, amplitudes: FloatArray, shape: FloatArray) -> Start:
@@ -69,9 +80,9 @@ def least_huber(points: Points, amplitudes: FloatArray, shape: FloatArray) -> St
     scale = np.linalg.norm(points.losses) / np.maximum(
         np.linalg.norm(points.terms(shape), axis=0), np.finfo(float).tiny
     )
-    least = np.log(LEAST_AMPLITUDE * scale)
+    least, most = np.log(LEAST_AMPLITUDE * scale), np.log(LARGEST_AMPLITUDE * scale)
     low = np.concatenate([least, np.log(points.bounds[:, 0])])
-    high = np.concatenate([np.full(count, np.inf), np.log(points.bounds[:, 1])])
+    high = np.concatenate([most, np.log(points.bounds[:, 1])])
 
     def errors(x: FloatArray) -> FloatArray:
         return points.log_errors(points.terms(np.exp(x[count:])) @ np.exp(x[:count]))

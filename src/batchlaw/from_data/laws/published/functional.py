@@ -12,7 +12,8 @@ from batchlaw.from_data.laws.published.pieces import Changes, changes, rows
 class FunctionalScalingLaw(PublishedLaw):
     r"""Li et al. 2025, for one model and one batch size.
 
-    L(n) = L0 + c1 T^-s - c2 sum_{i<=n} (g_{i-1} - g_i) (c3 + T_i^-s) (1 - (1 + c4 (T - T_i))^-gamma),
+    L(n) = L0 + c1 T^-s
+           - c2 sum_{i<=n} (g_{i-1} - g_i) (c3 + T_i^-s) (1 - (1 + c4 (T - T_i))^-gamma),
 
     where T_i = g_1 + ... + g_i is the intrinsic time after update i, and T = T_n. The warmup counts
     in T; its rises do not count in the sum, in which T_i^-s would let the first ones decide.

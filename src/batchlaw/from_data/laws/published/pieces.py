@@ -1,9 +1,9 @@
 """Long schedules in a few pieces that no measured step divides.
 
-Sums over all updates, at every measured step, cost a power for each pair. Rates that change little
-by little are merged: up to ``MOST_PIECES`` runs of updates between two measured steps, each with
-its total and its mean place. On cosines and decays of 24,000 to 72,000 steps the laws' losses
-change by less than 1e-5.
+Sums over all updates, at every measured step, cost two powers for each pair. Neighbouring updates
+are merged into about ``MOST_PIECES`` pieces, each with its total and its mean place. On cosines and
+decays of 24,000 to 72,000 steps with up to 546 measured losses, the multi-power law's losses change
+by less than 1e-5.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
 
-MOST_PIECES = 1000
+MOST_PIECES = 2000
 # Measured steps that are summed over pieces at once.
 ROWS = 32
 
@@ -34,6 +34,8 @@ class Changes:
         g_1 + ... + g_k, the mean of a piece.
     clock_then : (n,) array
         The same at the measured steps.
+    rate_then : (n,) array
+        The rate there: that of the last update.
     known : (n,) integers
         How many pieces lie before each.
     """
@@ -42,6 +44,7 @@ class Changes:
     level: FloatArray
     clock: FloatArray
     clock_then: FloatArray
+    rate_then: FloatArray
     known: IntArray
 
 
@@ -57,14 +60,19 @@ def changes(rates: FloatArray, steps: IntArray, after: int = 0) -> Changes:
     piece, place = _pieces(at, np.sign(change[at]), steps)
     weight = np.abs(change[at][: piece.size])
     kept = at[: piece.size]
-    total = np.bincount(piece, weight)
+    total = _sums(piece, weight)
     return Changes(
-        size=np.bincount(piece, change[kept]),
-        level=np.bincount(piece, weight * rates[kept]) / total,
-        clock=np.bincount(piece, weight * clock[kept + 1]) / total,
+        size=_sums(piece, change[kept]),
+        level=_sums(piece, weight * rates[kept]) / total,
+        clock=_sums(piece, weight * clock[kept + 1]) / total,
         clock_then=clock[steps],
+        rate_then=rates[np.maximum(steps, 1) - 1],
         known=place,
     )
+
+
+def _sums(piece: IntArray, values: FloatArray) -> FloatArray:
+    return np.bincount(piece, values).astype(np.float64, copy=False)
 
 
 def _pieces(at: IntArray, kind: FloatArray, steps: IntArray) -> tuple[IntArray, IntArray]:
@@ -79,8 +87,11 @@ def _pieces(at: IntArray, kind: FloatArray, steps: IntArray) -> tuple[IntArray, 
     allowed = np.ceil(count * min(1.0, MOST_PIECES / max(interval.size, 1)))
     first = np.cumsum(count) - count
     rank = np.arange(interval.size) - first[interval]
-    within = rank * allowed[interval] // np.maximum(count[interval], 1)
-    new = np.diff(within, prepend=-1.0) != 0.0
+    # What came just before a measured step counts most in detail: pieces shorten towards it.
+    left = 1.0 - rank / count[interval]
+    merged = np.floor(allowed[interval] * np.sqrt(left))
+    within = np.where(allowed[interval] < count[interval], merged, -rank)
+    new = np.diff(within, prepend=np.nan) != 0.0
     new |= np.diff(interval, prepend=-1) != 0
     new |= np.diff(kind[: interval.size], prepend=0.0) != 0.0
     piece = np.cumsum(new) - 1
@@ -113,7 +124,7 @@ def stretches(rates: FloatArray, batches: FloatArray, steps: IntArray) -> Stretc
     clock = np.cumsum(np.append(0.0, rates))
     at = np.arange(rates.size)
     piece, known = _pieces(at, np.ones(at.size), steps)
-    noise = np.bincount(piece, (rates**2 / batches)[: piece.size])
+    noise = _sums(piece, (rates**2 / batches)[: piece.size])
     ends = np.flatnonzero(np.diff(piece, append=-1)) + 1
     return Stretches(noise, clock[np.append(0, ends)], clock[steps], known)
 
