@@ -131,6 +131,17 @@ def test_merged_updates_change_a_curve_by_less_than_2e_5(law, monkeypatch):
 
 
 @by_law
+def test_rises_and_falls_that_alternate_are_merged_apart(law, monkeypatch):
+    rates, batches = ramp(500, 3e-4, cosine(6000))
+    rates[600:] *= 1.0 + 0.05 * np.random.default_rng(0).standard_normal(rates.size - 600)
+    steps = np.arange(500, 6501, 250)
+    merged = law.curve(THETA[type(law)], rates, batches, steps)
+    monkeypatch.setattr(pieces, "MOST_PIECES", rates.size)
+    exact = law.curve(THETA[type(law)], rates, batches, steps)
+    assert np.abs(merged - exact).max() < 2e-4
+
+
+@by_law
 def test_the_law_is_found_again_in_its_own_curves(law):
     runs = three_runs(law)
     fitted = law.fit(runs)

@@ -33,7 +33,7 @@ class MultiPowerDescent(MultiPowerLaw):
     L0 + A S_1^-alpha - B (peak - g_n) is fitted first. From there, with C = 1 and beta = gamma =
     0.5, AdamW takes at most 200 steps in the parameters themselves and ends 20 steps after its
     best. B, in the hundreds, hardly moves in that time, and the least objective is not reached:
-    on the authors' curves another is half as large or less, and predicts other schedules worse.
+    on the authors' curves that is half as large or less, and predicts other schedules worse.
     Rates are measured in units in which their peak is that of the authors.
     """
 

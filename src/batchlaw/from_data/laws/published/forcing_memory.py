@@ -30,9 +30,9 @@ class ForcingMemoryLaw(PublishedLaw):
     def shapes(self, peak: float) -> tuple[Shape, ...]:
         """qF, cK, qK; the authors find qF of 0.3 to 0.4 and qK near 1."""
         return (
-            Shape((0.3, 0.8, 2.0), 0.01, 20.0),
+            Shape((0.3, 0.8, 2.0), 0.01, 100.0),
             Shape((1e-3 / peak, 1e-2 / peak, 1e-1 / peak), 1e-7 / peak, 1e4 / peak),
-            Shape((0.5, 1.0, 2.0), 0.01, 20.0),
+            Shape((0.5, 1.0, 2.0), 1e-3, 100.0),
         )
 
     def prepare(self, rates: FloatArray, batches: FloatArray, steps: IntArray) -> Stretches:

@@ -29,7 +29,7 @@ class FunctionalScalingLaw(PublishedLaw):
         return (
             Shape((0.2, 0.4, 0.7, 1.1), 0.01, 5.0),
             Shape((1e-3 / peak, 1e-2 / peak, 1e-1 / peak), 1e-7 / peak, 1e4 / peak),
-            Shape((0.3, 0.8, 2.0), 0.01, 20.0),
+            Shape((0.3, 0.8, 2.0), 1e-3, 100.0),
         )
 
     def prepare(self, rates: FloatArray, batches: FloatArray, steps: IntArray) -> Changes:

@@ -24,7 +24,7 @@ class MultiPowerLaw(PublishedLaw):
     parameters = ("L0", "A", "alpha", "B", "C", "beta", "gamma")
 
     def shapes(self, peak: float) -> tuple[Shape, ...]:
-        """alpha, C, beta, gamma; C and gamma start where (C g^-gamma) S is 1 after few updates.
+        """alpha, C, beta, gamma, around the start of the authors.
 
         The authors start at C = 1, beta = gamma = 0.5, with a peak of 3e-4.
         """
@@ -32,8 +32,8 @@ class MultiPowerLaw(PublishedLaw):
         return (
             Shape((0.3, 0.5, 0.8), 0.01, 5.0),
             Shape((0.3 * memory, memory, 5.0 * memory), 1e-6 * memory, 1e6 * memory),
-            Shape((0.3, 0.6), 0.01, 10.0),
-            Shape((0.5,), 0.01, 2.0),
+            Shape((0.3, 0.6), 1e-3, 100.0),
+            Shape((0.5,), 1e-3, 5.0),
         )
 
     def prepare(self, rates: FloatArray, batches: FloatArray, steps: IntArray) -> Changes:

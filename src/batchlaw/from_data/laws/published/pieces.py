@@ -57,17 +57,19 @@ def changes(rates: FloatArray, steps: IntArray, after: int = 0) -> Changes:
     change = np.diff(rates, prepend=rates[0])
     change[:after] = 0.0
     at = np.flatnonzero(change)
-    piece, place = _pieces(at, np.sign(change[at]), steps)
-    weight = np.abs(change[at][: piece.size])
-    kept = at[: piece.size]
+    group, before = _groups(at, steps)
+    at = at[: group.size]
+    # Rises and falls of a group stay apart: together they could cancel, and have no mean place.
+    used, piece = np.unique(2 * group + (change[at] < 0.0), return_inverse=True)
+    weight = np.abs(change[at])
     total = _sums(piece, weight)
     return Changes(
-        size=_sums(piece, change[kept]),
-        level=_sums(piece, weight * rates[kept]) / total,
-        clock=_sums(piece, weight * clock[kept + 1]) / total,
+        size=_sums(piece, change[at]),
+        level=_sums(piece, weight * rates[at]) / total,
+        clock=_sums(piece, weight * clock[at + 1]) / total,
         clock_then=clock[steps],
         rate_then=rates[np.maximum(steps, 1) - 1],
-        known=place,
+        known=np.searchsorted(used, 2 * before),
     )
 
 
@@ -75,11 +77,11 @@ def _sums(piece: IntArray, values: FloatArray) -> FloatArray:
     return np.bincount(piece, values).astype(np.float64, copy=False)
 
 
-def _pieces(at: IntArray, kind: FloatArray, steps: IntArray) -> tuple[IntArray, IntArray]:
-    """Piece of each update (by index), as far as the last step, and pieces before each step.
+def _groups(at: IntArray, steps: IntArray) -> tuple[IntArray, IntArray]:
+    """Group of each update (by index), as far as the last step, and groups before each step.
 
-    Neighbours share a piece if they are of one kind and no step lies between them. Pieces are
-    spread over the intervals between steps as the updates are.
+    Neighbours share a group if no step lies between them. Groups are spread over the intervals
+    between steps as the updates are.
     """
     interval = np.searchsorted(steps, at + 1)
     interval = interval[interval < steps.size]
@@ -87,16 +89,14 @@ def _pieces(at: IntArray, kind: FloatArray, steps: IntArray) -> tuple[IntArray, 
     allowed = np.ceil(count * min(1.0, MOST_PIECES / max(interval.size, 1)))
     first = np.cumsum(count) - count
     rank = np.arange(interval.size) - first[interval]
-    # What came just before a measured step counts most in detail: pieces shorten towards it.
+    # What came just before a measured step counts most in detail: groups shorten towards it.
     left = 1.0 - rank / count[interval]
     merged = np.floor(allowed[interval] * np.sqrt(left))
     within = np.where(allowed[interval] < count[interval], merged, -rank)
     new = np.diff(within, prepend=np.nan) != 0.0
     new |= np.diff(interval, prepend=-1) != 0
-    new |= np.diff(kind[: interval.size], prepend=0.0) != 0.0
-    piece = np.cumsum(new) - 1
-    ends = np.cumsum(count)
-    return piece, np.append(0, piece + 1)[ends]
+    group = np.cumsum(new) - 1
+    return group, np.append(0, group + 1)[np.cumsum(count)]
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def stretches(rates: FloatArray, batches: FloatArray, steps: IntArray) -> Stretc
     """All updates as far as the last of ``steps``."""
     clock = np.cumsum(np.append(0.0, rates))
     at = np.arange(rates.size)
-    piece, known = _pieces(at, np.ones(at.size), steps)
+    piece, known = _groups(at, steps)
     noise = _sums(piece, (rates**2 / batches)[: piece.size])
     ends = np.flatnonzero(np.diff(piece, append=-1)) + 1
     return Stretches(noise, clock[np.append(0, ends)], clock[steps], known)
