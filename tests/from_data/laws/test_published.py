@@ -63,8 +63,7 @@ def momentum_loop(theta, g, batches, n):
     level, a, alpha, c, memory = theta
     momentum = area = 0.0
     for i in range(2, n + 1):
-        fall = 0.0 if i <= warmup(g) else g[i - 2] - g[i - 1]
-        momentum = memory * momentum + fall
+        momentum = memory * momentum + g[i - 2] - g[i - 1]
         area += momentum
     return level + a * sum(g[:n]) ** -alpha - c * area
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from batchlaw._base.checks import FloatArray, IntArray
-from batchlaw.from_data.laws.published.base import PublishedLaw, Shape, warmup
+from batchlaw.from_data.laws.published.base import PublishedLaw, Shape
 
 
 class Falls(NamedTuple):
@@ -24,7 +24,7 @@ class MomentumLaw(PublishedLaw):
     L(n) = L0 + A S1^-alpha - C S2,  S1 = sum_{i<=n} g_i,  S2 = sum_{i<=n} m_i,
     m_i = lambda m_{i-1} + g_{i-1} - g_i.
 
-    The warmup counts in S1; its rises do not count in S2. The authors fix lambda (0.99 to 0.999);
+    The warmup counts in both: its rises are negative falls. The authors fix lambda (0.99 to 0.999);
     here it is fitted.
     """
 
@@ -42,7 +42,6 @@ class MomentumLaw(PublishedLaw):
 
     def prepare(self, rates: FloatArray, batches: FloatArray, steps: IntArray) -> Falls:
         falls = -np.diff(rates, prepend=rates[0])
-        falls[: warmup(rates)] = 0.0
         return Falls(np.cumsum(np.append(0.0, rates))[steps], falls, steps)
 
     def terms(self, shape: FloatArray, prepared: Falls) -> FloatArray:
