@@ -1,0 +1,1 @@
+"""Laws of whole loss curves, fitted to training runs: published ones, to compare with."""
