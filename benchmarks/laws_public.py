@@ -72,7 +72,9 @@ def load_multi_power(folder: Path | str, size: str) -> dict[str, bl.Run]:
         if not np.allclose(rates[at - 1], rate, rtol=1e-6):
             raise ValueError(f"{path}: the rates in the log are not those of its schedule")
         facts = {"schedule": path.stem, "size": size}
-        runs[path.stem] = bl.Run(rates, np.ones_like(rates), at, loss, facts=facts)
+        runs[path.stem] = bl.Run(
+            rates, np.ones_like(rates), at, loss, rule=bl.adam(**ADAM), facts=facts
+        )
     if not runs:
         raise FileNotFoundError(f"no curves in {Path(folder) / 'multi_power_law' / size}")
     return runs
