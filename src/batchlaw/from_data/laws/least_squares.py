@@ -15,6 +15,8 @@ from batchlaw.from_data.laws.member import TERMS, Member
 ROUNDS, OUTLYING, LEAST_SPREAD = 2, 2.0, 1e-4
 REFINED, MOST_EVALUATIONS = 2, 60
 STEP = 1e-4
+# What is expected of a parameter counts like errors of this share of the losses along one run.
+BELIEF = 3e-4
 
 
 @dataclass(frozen=True)
@@ -91,8 +93,15 @@ def _search(
 
     low = np.array([p.inner(p.low) for p in member.shape])
     high = np.array([p.inner(p.high) for p in member.shape])
+    expected = np.array([p.inner(p.expected) for p in member.shape])
+    loss = float(np.mean([g.losses.mean() for g in groups]))
+    belief = BELIEF * loss / np.array([p.spread for p in member.shape])
+
+    def errors(x: FloatArray) -> FloatArray:
+        return np.append(_projected(member, groups, weights, x)[2], belief * (x - expected))
+
     found = optimize.least_squares(
-        lambda x: _projected(member, groups, weights, x)[2],
+        errors,
         np.clip(start, low + 1e-9, high - 1e-9),
         bounds=(low, high),
         x_scale="jac",

@@ -10,9 +10,9 @@ After n updates
 with a clock of progress tau, a clock of forgetting x, and noise w that an update injects. With the
 states of `_base/kernels/law_states.py`, e the effective rate, h the curvature, 1/B the batch:
 
-    d tau = e h^(1 + psi)        d x = e h        w = e^2 h^2 / B (1 + m (1 + tau/tau_0)^-p)
+    d tau = e h^(1 + psi)        d x = e h        w = e^2 h^2 / B (1 + (k - 1) (1 + tau/tau_0)^-p)
 
-SGD's law in the paper is e = g, h = 1, m = 0: tau = x = sum g, w = g^2/B, p = (b-1)/a,
+SGD's law in the paper is e = g, h = 1, k = 1: tau = x = sum g, w = g^2/B, p = (b-1)/a,
 q = 2 - 1/a. Every member adds something to another:
 
 - *Adam*: e = g / sqrt(v), v the average of h/B with the memory of beta2;
@@ -20,7 +20,7 @@ q = 2 - 1/a. Every member adds something to another:
   weight decay: normalised layers see the rate over the norm;
 - *curvature*: h follows, within a lag, what the temperature e/B allows (sharp directions are left
   where noise is large), and both clocks slow down with it;
-- *noise by loss*: m is free: the noise is larger or smaller while much is left to be learned;
+- *early noise*: k is free: the noise is larger or smaller while much is left to be learned;
 - *exponents*: instead of all that, d tau = g B^alpha, dx = g^theta, w = g^(theta + omega) / B^beta.
 """
 
@@ -47,7 +47,11 @@ TERMS = ("floor", "progress", "hill")
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of the shape: what it means, where its search starts and ends."""
+    """A parameter of the shape: what it means, where its search starts and ends.
+
+    ``expected`` and ``spread`` are what is known of it before a run is seen, the spread in the
+    coordinate of the search: runs that do not identify it leave it there. No spread: nothing.
+    """
 
     name: str
     meaning: str
@@ -55,6 +59,8 @@ class Parameter:
     low: float
     high: float
     log: bool = True
+    expected: float = 1.0
+    spread: float = math.inf
 
     def inner(self, value: float) -> float:
         """In the coordinate of the search."""
@@ -66,19 +72,33 @@ class Parameter:
 
 # Starts of the first four belong together: one for long runs of large models, one for short runs.
 SHAPE = (
-    Parameter("power", "p, exponent of the progress", (0.6, 1.8), 0.05, 4.0),
+    Parameter("power", "p, exponent of the progress", (0.6, 1.8), 0.05, 4.0, True, 0.6, 1.0),
     Parameter("delay", "tau_0, in clocks of the longest run", (0.006, 0.4), 1e-4, 30.0),
-    Parameter("forgetting", "q - 1, exponent of the memory less one", (0.5, 1.8), 0.02, 8.0),
+    Parameter("forgetting", "f, exponent of the memory", (0.5, 1.8), 0.02, 8.0, True, 0.5, 1.5),
     Parameter("memory", "r_0, in clocks of the longest run", (1e-4, 0.02), 1e-6, 10.0),
 )
-GROWTH = Parameter("growth", "growth of the squared weight norm in a run", (60.0, 1.0), 1e-4, 1e5)
-OPENNESS = Parameter("openness", "reference batch over the batch of half curvature", (0.5,), 1e-4, 1e3)  # fmt: skip
-PSI = Parameter("psi", "progress beyond the curvature", (0.6,), -1.0, 2.5, log=False)
-NOISE_BY_LOSS = Parameter("noise by loss", "m, noise at the start less that at the end", (0.0,), -0.95, 50.0, log=False)  # fmt: skip
-ALPHA = Parameter("alpha", "exponent of the batch in progress", (0.3,), -0.5, 2.0, log=False)
-BETA = Parameter("beta", "exponent of 1/batch in the noise", (0.5,), -0.5, 2.5, log=False)
-OMEGA = Parameter("omega", "exponent of the rate in the noise left", (1.0,), 0.1, 3.0, log=False)
-THETA = Parameter("theta", "exponent of the rate in the memory's clock", (1.0,), 0.0, 2.0, log=False)  # fmt: skip
+GROWTH = Parameter(
+    "growth", "of the squared weight norm in a run", (60.0, 1.0), 1e-4, 1e5, True, 10.0, 2.0
+)
+OPENNESS = Parameter(
+    "openness", "temperature of half curvature", (0.5,), 1e-4, 1e3, True, 0.5, 2.0
+)
+PSI = Parameter("psi", "progress beyond the curvature", (0.6,), -1.0, 2.5, False, 0.6, 1.0)
+EARLY_NOISE = Parameter(
+    "early noise", "noise at the start over that at the end", (1.0,), 0.05, 50.0, True, 1.0, 2.0
+)
+ALPHA = Parameter(
+    "alpha", "exponent of the batch in progress", (0.3,), -0.5, 2.0, False, 0.3, 1.0
+)
+BETA = Parameter(
+    "beta", "exponent of 1/batch in the noise", (0.5,), -0.5, 2.5, False, 0.5, 1.0
+)
+OMEGA = Parameter(
+    "omega", "exponent of the rate in the noise that is left", (1.0,), 0.1, 3.0, False, 1.0, 0.3
+)
+THETA = Parameter(
+    "theta", "exponent of the rate in the memory's clock", (1.0,), 0.0, 2.0, False, 1.0, 0.5
+)
 
 
 @dataclass(frozen=True)
@@ -90,14 +110,14 @@ class Member:
     second_moment: bool = False
     norm: bool = False
     curvature: bool = False
-    noise_by_loss: bool = False
+    early_noise: bool = False
     rate_exponents: bool = False
     batch_exponents: bool = False
 
     @cached_property
     def name(self) -> str:
         parts = ["Adam's clock" if self.second_moment else "SGD's clock"]
-        for flag in ("norm", "curvature", "noise_by_loss", "rate_exponents", "batch_exponents"):
+        for flag in ("norm", "curvature", "early_noise", "rate_exponents", "batch_exponents"):
             if getattr(self, flag):
                 parts.append(flag.replace("_", " "))
         return ", ".join(parts)
@@ -108,7 +128,7 @@ class Member:
             *SHAPE,
             *((GROWTH,) if self.norm else ()),
             *((OPENNESS, PSI) if self.curvature else ()),
-            *((NOISE_BY_LOSS,) if self.noise_by_loss else ()),
+            *((EARLY_NOISE,) if self.early_noise else ()),
             *((OMEGA, THETA) if self.rate_exponents else ()),
             *((ALPHA, BETA) if self.batch_exponents else ()),
         )
@@ -157,9 +177,9 @@ class Member:
             left = left * rows.noise ** (value["beta"] - 1.0)
         tau, clock = _sums(progress), _sums(forgotten * share)
         power, delay = value["power"], value["delay"]
-        if self.noise_by_loss:
+        if self.early_noise:
             todo = (1.0 + tau[:-1] / delay) ** -power
-            left = left * np.maximum(1.0 + value["noise by loss"] * todo, 0.0)
+            left = left * (1.0 + (value["early noise"] - 1.0) * todo)
         hill = remaining(
             rows.read(clock), rows.whole, clock, left, value["memory"], value["forgetting"]
         )
@@ -185,13 +205,13 @@ def members(rule: UpdateRule, scale: Scale, several_batches: bool) -> list[Membe
             Member(rule, scale, adam, norm=True),
             Member(rule, scale, adam, curvature=True),
             Member(rule, scale, adam, norm=True, curvature=True),
-            Member(rule, scale, adam, norm=True, curvature=True, noise_by_loss=True),
+            Member(rule, scale, adam, norm=True, curvature=True, early_noise=True),
         ]
     else:
         found += [
             Member(rule, scale, norm=True),
-            Member(rule, scale, norm=True, noise_by_loss=True),
+            Member(rule, scale, norm=True, early_noise=True),
             Member(rule, scale, norm=True, rate_exponents=True),
-            Member(rule, scale, norm=True, noise_by_loss=True, rate_exponents=True),
+            Member(rule, scale, norm=True, early_noise=True, rate_exponents=True),
         ]
     return found
