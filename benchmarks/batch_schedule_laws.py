@@ -15,6 +15,7 @@ from scipy import optimize
 import batchlaw as bl
 from batchlaw.design.plan_cases import Rows, excess_on_rows
 from batchlaw.evidence.study.schedules import noise_influence
+from batchlaw.from_data.laws.mechanistic import MechanisticLaw
 
 # Half a band of 90 % in standard deviations, for a difference of two losses.
 WIDTH = 1.645 * math.sqrt(2.0)
@@ -102,11 +103,7 @@ class MeanField:
         self.mu, self.count = nodes.eigenvalues, nodes.multiplicity
         self.rank = np.cumsum(self.count) - 0.5 * (self.count - 1.0)
         self.unit = 1.0 / (float(self.mu[0]) * max(run.rates.max() for run in runs))
-        mean = defaultdict(list)
-        for run in runs:
-            facts = run.facts
-            mean[facts["rates"], facts["schedule"]].append(run)
-        groups = list(mean.values())
+        groups = by_schedule(runs)
         losses = np.array([np.mean([run.final_loss for run in group]) for group in groups])
 
         def residuals(theta):
@@ -145,6 +142,38 @@ class MeanField:
         return with_band(self, run, constant)
 
 
+class OnNodes:
+    """The same theory without a pilot, on a power law: fitted to whole curves, means over seeds."""
+
+    def fit(self, runs):
+        means = [
+            bl.Run(
+                group[0].rates,
+                group[0].batches,
+                group[0].steps,
+                np.mean([run.losses for run in group], axis=0),
+            )
+            for group in by_schedule(runs)
+        ]
+        self.law = MechanisticLaw(runs[0].rule).fit(means)
+        errors = [self.predict(run.rates, run.batches) - run.final_loss for run in means]
+        self.rms = math.sqrt(np.mean(np.square(errors)))
+
+    def predict(self, rates, batches):
+        return self.law.predict(rates, batches)
+
+    def difference(self, run, constant):
+        return with_band(self, run, constant)
+
+
+def by_schedule(runs):
+    """Runs with the same rates and batches, whatever their seeds."""
+    groups = defaultdict(list)
+    for run in runs:
+        groups[run.facts["rates"], run.facts["schedule"]].append(run)
+    return list(groups.values())
+
+
 def baselines(folder=None):
     """Law's name -> a function that makes it; ``folder`` has blocks that are not the package's."""
     return {
@@ -152,6 +181,7 @@ def baselines(folder=None):
         "SGD's influence, measured": lambda: Influence(folder, scaled=False),
         "SGD's influence, scaled": lambda: Influence(folder, scaled=True),
         "mean field of a pilot's spectrum": lambda: MeanField(folder),
+        "Adam's mean field on nodes": OnNodes,
     }
 
 
