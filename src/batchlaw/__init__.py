@@ -32,6 +32,8 @@ from batchlaw.schedule.update_rule import UpdateRule, sgd
 if _TYPE_CHECKING:
     from batchlaw.design.case import Case
     from batchlaw.design.optimum import optimal_batches
+    from batchlaw.from_data.laws.fit_law import fit_law
+    from batchlaw.from_data.laws.training_law import TrainingLaw
     from batchlaw.from_data.logs.read import read_run
     from batchlaw.from_data.run import Run
     from batchlaw.plans.plan import Plan
@@ -43,6 +45,8 @@ _LAZY = {
     "Case": "batchlaw.design.case",
     "Plan": "batchlaw.plans.plan",
     "Run": "batchlaw.from_data.run",
+    "TrainingLaw": "batchlaw.from_data.laws.training_law",
+    "fit_law": "batchlaw.from_data.laws.fit_law",
     "multi_pass_law": "batchlaw.theory.laws",
     "one_pass_law": "batchlaw.theory.laws",
     "optimal_batches": "batchlaw.design.optimum",
@@ -69,6 +73,7 @@ __all__ = [
     "Problem",
     "Risk",
     "Run",
+    "TrainingLaw",
     "Unstable",
     "UpdateRule",
     "__version__",
@@ -79,6 +84,7 @@ __all__ = [
     "effective_batch",
     "effective_fluctuation",
     "ema",
+    "fit_law",
     "gradient_descent_risk",
     "influence",
     "influence_proxy",

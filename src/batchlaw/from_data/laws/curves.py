@@ -114,7 +114,7 @@ class Group:
 
 
 def groups(runs: Sequence[Run], scale: Scale) -> list[Group]:
-    """One group for every schedule, without what is measured before ``FIRST`` of the longest run."""
+    """One group for every schedule, without the first tenth (``FIRST``) of the longest run."""
     first = FIRST * scale.span
     found: dict[tuple[bytes, bytes, bytes], list[tuple[FloatArray, Run]]] = {}
     places: dict[tuple[bytes, bytes, bytes], IntArray] = {}

@@ -80,19 +80,13 @@ SHAPE = (
 GROWTH = Parameter(
     "growth", "of the squared weight norm in a run", (60.0, 1.0), 1e-4, 1e5, True, 10.0, 2.0
 )
-OPENNESS = Parameter(
-    "openness", "temperature of half curvature", (0.5,), 1e-4, 1e3, True, 0.5, 2.0
-)
+OPENNESS = Parameter("openness", "temperature of half curvature", (0.5,), 1e-4, 1e3, True, 0.5, 2.0)
 PSI = Parameter("psi", "progress beyond the curvature", (0.6,), -1.0, 2.5, False, 0.6, 1.0)
 EARLY_NOISE = Parameter(
     "early noise", "noise at the start over that at the end", (1.0,), 0.05, 50.0, True, 1.0, 2.0
 )
-ALPHA = Parameter(
-    "alpha", "exponent of the batch in progress", (0.3,), -0.5, 2.0, False, 0.3, 1.0
-)
-BETA = Parameter(
-    "beta", "exponent of 1/batch in the noise", (0.5,), -0.5, 2.5, False, 0.5, 1.0
-)
+ALPHA = Parameter("alpha", "exponent of the batch in progress", (0.3,), -0.5, 2.0, False, 0.3, 1.0)
+BETA = Parameter("beta", "exponent of 1/batch in the noise", (0.5,), -0.5, 2.5, False, 0.5, 1.0)
 OMEGA = Parameter(
     "omega", "exponent of the rate in the noise that is left", (1.0,), 0.1, 3.0, False, 1.0, 0.3
 )
@@ -137,12 +131,12 @@ class Member:
         """Where a search begins, in its coordinates."""
         linked = [[p.inner(p.starts[k]) for p in SHAPE] for k in (0, 1)]
         others = [[p.inner(value) for value in p.starts] for p in self.shape[len(SHAPE) :]]
-        return [np.array([*first, *rest]) for first in linked for rest in itertools.product(*others)]
+        return [
+            np.array([*first, *rest]) for first in linked for rest in itertools.product(*others)
+        ]
 
     def values(self, coordinates: FloatArray) -> dict[str, float]:
-        return {
-            p.name: p.outer(float(x)) for p, x in zip(self.shape, coordinates, strict=True)
-        }
+        return {p.name: p.outer(float(x)) for p, x in zip(self.shape, coordinates, strict=True)}
 
     def states(self, rows: Rows, value: dict[str, float]) -> tuple[FloatArray, FloatArray]:
         """Effective rate and curvature of every row."""
@@ -183,9 +177,7 @@ class Member:
         hill = remaining(
             rows.read(clock), rows.whole, clock, left, value["memory"], value["forgetting"]
         )
-        return np.column_stack(
-            [np.ones(hill.size), (1.0 + rows.read(tau) / delay) ** -power, hill]
-        )
+        return np.column_stack([np.ones(hill.size), (1.0 + rows.read(tau) / delay) ** -power, hill])
 
 
 def _sums(values: FloatArray) -> FloatArray:
