@@ -39,6 +39,11 @@ COMMANDS = {
         "Estimate the spectrum and influence from features, with a confidence band.",
     ),
     "check": ("check:check", "Find mistakes in horizons, budgets and stages before a run starts."),
+    "fit": ("fit:fit", "Fit a law of the loss to logs of your own training runs."),
+    "predict": (
+        "predict:predict",
+        "Predict the loss of other rates and batches by a fitted law, with a band.",
+    ),
     "risk": ("risk:risk", "The risk of batch schedules, part by part, exact or simulated."),
     "law": (
         "law:law",

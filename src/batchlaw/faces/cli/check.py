@@ -127,7 +127,7 @@ def check(
     json_
         Print JSON instead of text.
     """
-    plan_read = None if plan is None else _read_plan(plan)
+    plan_read = None if plan is None else read_plan(plan)
     gamma, sizes = _schedules(plan_read, rates, batches)
     if (exponent is None) != (scale is None):
         missing, present = ("exponent", "scale") if exponent is None else ("scale", "exponent")
@@ -153,7 +153,8 @@ def _planned_spectrum(plan: Plan) -> tuple[float | None, float | None]:
     return middle, PowerLaw(middle, plan.inputs["scale"]).trace(float(plan.rates.max()))
 
 
-def _read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> Plan:
+    """A plan from its file."""
     try:
         return Plan.from_json(path.read_text())
     except OSError as error:

@@ -9,8 +9,10 @@ import numpy as np
 from batchlaw._base.errors import InputError
 from batchlaw.from_data.laws.bands import Misfit, covariance
 from batchlaw.from_data.laws.curves import Group, Scale, groups
+from batchlaw.from_data.laws.mechanistic import MechanisticLaw
 from batchlaw.from_data.laws.member import members
-from batchlaw.from_data.laws.selection import best, cross_validated
+from batchlaw.from_data.laws.published import PUBLISHED, PublishedLaw
+from batchlaw.from_data.laws.selection import best, cross_validated, published_scores
 from batchlaw.from_data.laws.training_law import Seen, TrainingLaw
 from batchlaw.from_data.run import Run
 from batchlaw.schedule.optimizers import optimizer_of, options_of
@@ -34,19 +36,7 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
     rule
         The optimizer, where the runs do not have it.
     """
-    if isinstance(runs, Run) or not all(isinstance(run, Run) for run in runs):
-        raise InputError("runs", "must be a list of bl.Run", type(runs).__name__)
-    if len(runs) < FEWEST:
-        raise InputError(
-            "runs", f"must be at least {FEWEST}, with different schedules", f"{len(runs)}"
-        )
-    own = _rule(runs, rule)
-    scale = Scale.of(runs)
-    found = groups(runs, scale)
-    if len(found) < FEWEST:
-        raise InputError(
-            "runs", f"must have at least {FEWEST} different schedules", f"{len(found)}"
-        )
+    own, scale, found = _prepared(runs, rule)
     candidates = [cross_validated(m, found) for m in members(own, scale, _several_batches(runs))]
     chosen = best(candidates)
     return TrainingLaw(
@@ -57,6 +47,49 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
         {c.fit.member.name: c.score for c in candidates},
         tuple(_unidentified(runs)),
     )
+
+
+def baseline_scores(
+    runs: Sequence[Run], *, rule: UpdateRule | None = None
+) -> dict[str, float | str]:
+    """Errors of published laws, and of the project's own theory, on schedules left out.
+
+    In the folds of `fit_law`, from the same losses; about 3 s for each schedule.
+
+    Parameters
+    ----------
+    runs, rule
+        As for `fit_law`.
+    """
+    own, _, found = _prepared(runs, rule)
+    laws: list[PublishedLaw] = [*PUBLISHED]
+    refused: dict[str, float | str] = {}
+    try:
+        laws.append(MechanisticLaw(own))
+    except InputError as error:
+        refused[MechanisticLaw.name] = str(error)
+    return published_scores(laws, found) | refused
+
+
+def _prepared(
+    runs: Sequence[Run], rule: UpdateRule | None
+) -> tuple[UpdateRule, Scale, list[Group]]:
+    """Optimizer, units and schedules of the runs; or why no law can be fitted to them."""
+    if isinstance(runs, Run) or not all(isinstance(run, Run) for run in runs):
+        raise InputError("runs", "must be a list of bl.Run", type(runs).__name__)
+    if len(runs) < FEWEST:
+        raise InputError(
+            "runs", f"must be at least {FEWEST}, with different schedules", f"{len(runs)}"
+        )
+    if not all(run.rates.any() for run in runs):
+        raise InputError("runs", "must each have a rate above 0")
+    own, scale = _rule(runs, rule), Scale.of(runs)
+    found = groups(runs, scale)
+    if len(found) < FEWEST:
+        raise InputError(
+            "runs", f"must have at least {FEWEST} different schedules", f"{len(found)}"
+        )
+    return own, scale, found
 
 
 def _rule(runs: Sequence[Run], rule: UpdateRule | None) -> UpdateRule:

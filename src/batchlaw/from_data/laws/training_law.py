@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike
 from batchlaw._base import checks
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw._base.errors import InputError
+from batchlaw.from_data.laws import law_json
 from batchlaw.from_data.laws.bands import STRANGE, Misfit, slopes
-from batchlaw.from_data.laws.curves import Rows, Scale
+from batchlaw.from_data.laws.curves import Rows
 from batchlaw.from_data.laws.least_squares import Fit
 from batchlaw.from_data.laws.member import TERMS, Member
 from batchlaw.schedule.optimizers import options_of
-from batchlaw.schedule.update_rule import RULES, UpdateRule
+from batchlaw.schedule.update_rule import UpdateRule
 
-SCHEMA = 1
 LEVEL = 0.9
 # Batches and lengths beyond those of the runs by this factor are said to be.
 BEYOND = 1.05
@@ -247,7 +247,7 @@ class TrainingLaw:
         member = self.member
         flags = {n: v for n, v in asdict(member).items() if isinstance(v, bool)}
         document = {
-            "schema": SCHEMA,
+            "schema": law_json.SCHEMA,
             "rule": {"name": self.rule.name, "options": options_of(self.rule)},
             "scale": asdict(member.scale),
             "member": flags,
@@ -266,34 +266,8 @@ class TrainingLaw:
     @classmethod
     def from_json(cls, text: str) -> TrainingLaw:
         """A law from its text; one that is broken is refused in one line."""
-        try:
-            d: Mapping[str, Any] = json.loads(text)
-            if d["schema"] != SCHEMA:
-                needed = f"must be of schema {SCHEMA}, which is read here"
-                raise InputError("law", needed, repr(d["schema"])[:20])
-            rule = RULES[d["rule"]["name"]](**d["rule"]["options"])
-            member = Member(rule, Scale(**d["scale"]), **d["member"])
-            coordinates, factors = np.array(d["coordinates"], float), np.array(d["factors"], float)
-            if coordinates.shape != (len(member.shape),) or factors.shape != (len(TERMS),):
-                raise ValueError("a parameter is missing")
-            size = coordinates.size + factors.size
-            matrix = np.array(d["covariance"], float).reshape(size, size)
-            errors: dict[str, Any] = {
-                n: v if n == "seeds" else np.array(v, float) for n, v in d["misfit"].items()
-            }
-            return cls(
-                Fit(member, coordinates, factors, float(d["cost"])),
-                matrix,
-                Misfit(**errors),
-                Seen(**d["seen"]),
-                dict(d["held_out"]),
-                tuple(d["unidentified"]),
-            )
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            if isinstance(error, InputError):
-                raise
-            needed = "must be the JSON of a law that was fitted"
-            raise InputError("law", needed, hint=str(error)[:80]) from None
+        p = law_json.parts(text, get_type_hints(Seen))
+        return cls(p.fit, p.covariance, p.misfit, Seen(**p.seen), p.held_out, p.unidentified)
 
     def __str__(self) -> str:
         errors = sorted(self.held_out.items(), key=lambda item: item[1])
@@ -316,6 +290,8 @@ class TrainingLaw:
         rates: ArrayLike, batches: ArrayLike, steps: ArrayLike
     ) -> tuple[FloatArray, FloatArray, IntArray]:
         gamma = checks.vector("rates", rates)
+        if not gamma.any():
+            raise InputError("rates", "must have one above 0")
         sizes = checks.batches(batches, gamma.size, whole=False)
         if sizes.shape[0] != 1:
             raise InputError("batches", "must be those of one run", f"{sizes.shape[0]} schedules")

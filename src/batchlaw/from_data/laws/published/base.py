@@ -72,6 +72,8 @@ class PublishedLaw(ABC):
     summary: ClassVar[str]
     source: ClassVar[str]
     parameters: ClassVar[tuple[str, ...]]
+    # Whether a fit is the least objective, which may be searched from anywhere.
+    minimizes: ClassVar[bool] = True
 
     def curve(
         self, theta: ArrayLike, rates: ArrayLike, batches: ArrayLike, steps: ArrayLike

@@ -39,6 +39,7 @@ class MultiPowerDescent(MultiPowerLaw):
 
     name = "multi-power law, authors' fit"
     summary = MultiPowerLaw.summary + "; a short descent that ends before the minimum"
+    minimizes = False
 
     def search(self, points: Points, prepared: list[Any], peak: float) -> Start:
         unit = peak / THEIR_PEAK

@@ -8,6 +8,9 @@ from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.from_data.laws.published.base import PublishedLaw, Shape
 from batchlaw.from_data.laws.published.pieces import Changes, changes, rows
 
+# Rates below it count as it; its largest power, the fifth, does not overflow.
+SMALLEST = 1e-50
+
 
 class MultiPowerLaw(PublishedLaw):
     r"""Luo et al. 2025, as in their code.
@@ -45,7 +48,7 @@ class MultiPowerLaw(PublishedLaw):
         with np.errstate(divide="ignore"):  # before the first update
             forward = p.clock_then**-alpha
         # A rate of 0 has nothing to come that is its own: the bound only avoids 0 x infinity.
-        inverse = c * np.maximum(p.level, np.finfo(float).tiny) ** -gamma
+        inverse = c * np.maximum(p.level, SMALLEST) ** -gamma
         before = p.clock - p.level
         gain = np.zeros(p.clock_then.size)
         for block, pieces in rows(p.known):
