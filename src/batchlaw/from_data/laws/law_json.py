@@ -21,7 +21,7 @@ from batchlaw.schedule.update_rule import RULES, UpdateRule
 
 SCHEMA = 1
 # Numbers beyond this are not those of a fit, and their squares overflow.
-LARGEST = 1e100
+LARGEST = 1e60
 # Rounding that a coordinate at its bound may have.
 ROUNDING = 1e-9
 
@@ -65,8 +65,10 @@ def _parts(d: dict[str, Any], seen: Mapping[str, type]) -> Parts:
     member = Member(
         _rule(_table(d, "rule")),
         Scale(
-            *(_number(scale, name, above=0.0) for name in ("peak", "batch")),
-            *(_count(scale, name) for name in ("span", "steps")),
+            _number(scale, "peak", above=0.0),
+            _number(scale, "batch", above=0.0),
+            _count(scale, "span"),
+            _count(scale, "steps"),
         ),
         **_flags(_table(d, "member")),
     )

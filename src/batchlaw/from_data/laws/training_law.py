@@ -63,7 +63,20 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Seen:
-    """What the runs have shown: ranges, and how many there were."""
+    """What the runs have shown: ranges, and how many there were.
+
+    Attributes
+    ----------
+    runs, schedules
+        How many; runs with the same schedule are seeds.
+    updates
+        Of the longest run.
+    smallest_batch, largest_batch
+    largest_change
+        The largest batch of a run over its smallest.
+    lowest_peak, highest_peak
+        Largest rates of the runs.
+    """
 
     runs: int
     schedules: int
@@ -169,8 +182,7 @@ class TrainingLaw:
         level
             Probability that the band claims, for each loss by itself.
         """
-        level = checks.real("level", level, above=0.0, below=1.0)
-        count = np.size(rates)
+        quantile, count = _quantile(level), np.size(rates)
         places = (
             np.unique(np.linspace(1, count, min(count, 100)).round()) if steps is None else steps
         )
@@ -179,9 +191,7 @@ class TrainingLaw:
         variance = np.einsum("ij,jk,ik->i", table, self.covariance, table)
         beyond = self.seen.beyond(gamma, sizes)
         level_error = self._strangeness(beyond) * self.misfit.at(gamma.size, float(gamma.max()))
-        half = _quantile(level) * np.sqrt(
-            np.maximum(variance, 0.0) + level_error**2 + self.misfit.seeds**2
-        )
+        half = quantile * np.sqrt(np.maximum(variance, 0.0) + level_error**2 + self.misfit.seeds**2)
         notes = tuple(
             f"{name} beyond the runs by a factor of {f:.3g}" for name, f in beyond.items()
         )
@@ -193,11 +203,18 @@ class TrainingLaw:
         reference: tuple[ArrayLike, ArrayLike],
         level: float = LEVEL,
     ) -> tuple[float, float, float]:
-        """Final loss of one schedule, (rates, batches), less that of another, with a band.
+        """Final loss of one schedule less that of another, with a band.
 
         The band is that of the means over seeds.
+
+        Parameters
+        ----------
+        schedule, reference
+            Rates and batches of every update, each as for `predict`.
+        level
+            Probability that the band claims.
         """
-        pairs = []
+        quantile, pairs = _quantile(level), []
         for rates, batches in (schedule, reference):
             gamma, sizes, at = self._schedule(rates, batches, [np.size(rates)])
             rows = Rows.of(gamma, sizes, at, self.member.scale)
@@ -208,9 +225,7 @@ class TrainingLaw:
             return 0.0, 0.0, 0.0
         strange = self._strangeness(self.seen.beyond(gamma, sizes))
         misfit = strange * self.misfit.at(gamma.size, float(gamma.max()))
-        half = _quantile(level) * math.sqrt(
-            max(float(slope @ self.covariance @ slope), 0.0) + misfit**2
-        )
+        half = quantile * math.sqrt(max(float(slope @ self.covariance @ slope), 0.0) + misfit**2)
         return change, change - half, change + half
 
     def batch_exponent(self, level: float = LEVEL) -> tuple[float, float, float]:
@@ -218,6 +233,11 @@ class TrainingLaw:
 
         From the law itself: the hill of a long run at a constant peak rate, at a slightly larger
         batch. Where the law does not know several batches it is that of its form.
+
+        Parameters
+        ----------
+        level
+            Probability that the band claims.
         """
         scale, step = self.member.scale, 0.05
 
@@ -304,7 +324,8 @@ class TrainingLaw:
 def _quantile(level: float) -> float:
     from scipy import stats
 
-    return float(stats.norm.ppf(0.5 + 0.5 * level))
+    share = checks.real("level", level, above=0.0, below=1.0)
+    return float(stats.norm.ppf(0.5 + 0.5 * share))
 
 
 def _plain(value: Any) -> Any:

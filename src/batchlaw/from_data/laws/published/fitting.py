@@ -77,9 +77,9 @@ def least_huber(points: Points, amplitudes: FloatArray, shape: FloatArray) -> St
     from scipy import optimize
 
     count = amplitudes.size
-    scale = np.linalg.norm(points.losses) / np.maximum(
-        np.linalg.norm(points.terms(shape), axis=0), np.finfo(float).tiny
-    )
+    size = np.linalg.norm(points.terms(shape), axis=0)
+    size[size == 0.0] = 1.0  # a gain of decays, where no rate falls
+    scale = np.linalg.norm(points.losses) / size
     least, most = np.log(LEAST_AMPLITUDE * scale), np.log(LARGEST_AMPLITUDE * scale)
     low = np.concatenate([least, np.log(points.bounds[:, 0])])
     high = np.concatenate([most, np.log(points.bounds[:, 1])])
