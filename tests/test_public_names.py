@@ -10,8 +10,8 @@ import batchlaw as bl
 TOP = """
     Case InputError Limits Plan PowerLaw Problem Risk Run TrainingLaw Unstable UpdateRule
     __version__ adam allocate constant cosine effective_batch effective_fluctuation ema fit_law
-    gradient_descent_risk influence influence_proxy linear multi_pass_law multi_pass_risk one_pass_law
-    one_pass_risk optimal_batches plan polynomial read_run schedule_families sgd
+    gradient_descent_risk influence influence_proxy linear multi_pass_law multi_pass_risk
+    one_pass_law one_pass_risk optimal_batches plan polynomial read_run schedule_families sgd
     simulate_gradient_descent simulate_multi_pass simulate_one_pass step tail_average wsd
 """
 SUBMODULES = {

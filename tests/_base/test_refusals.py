@@ -27,6 +27,8 @@ planned = bl.Plan(rates, ((10, 8),), 80)
 law = {"steps": 64, "peak": 0.05, "batches": 8}
 features = np.random.default_rng(0).standard_normal((30, 3))
 labels = features @ [1.0, 2.0, 3.0]
+adam = bl.adam()
+runs = [bl.Run(given, 8, [4, 6, 8, 10], [3.0, 2.5, 2.4, 2.3]) for given in (rates, rates / 2)]
 
 
 def from_json(**changes):
@@ -174,6 +176,15 @@ CALLS = {
         ("bl.read_run('twice.csv', batch=8)", "path"),
         ("bl.read_run('lines.jsonl', batch=8)", "path"),
         ("bl.read_run('.', batch=8)", "path"),
+        ("bl.fit_law(runs[0])", "runs"),
+        ("bl.fit_law(runs[:1])", "runs"),
+        ("bl.fit_law([runs[0], runs[0]])", "runs"),
+        ("bl.fit_law(runs)", "rule"),
+        ("bl.fit_law([runs[0], bl.Run(rates, 8, [5, 9], [2.0, 1.9], rule=bl.sgd())])", "runs"),
+        ("bl.fit_law([bl.Run(rates, 8, [5], [2.0], rule=r) for r in (bl.sgd(), adam)])", "runs"),
+        ("bl.fit_law([bl.Run(rates * 0, 8, [5], [2.0])] * 2, rule=adam)", "runs"),
+        ("bl.TrainingLaw.from_json('{}')", "law"),
+        ("bl.TrainingLaw.from_json('{\"schema\": 2}')", "law"),
     ],
     "datasets": [
         ("bl.datasets.batch_schedules(folder='none')", "folder"),
@@ -249,6 +260,29 @@ COMMANDS = {
         ("plan --optimizer sgd --budget 640 --scale 1e6", "scale"),
         ("plan --optimizer sgd --budget 640 --data-parallel 0", "data_parallel"),
         ("plan --optimizer sgd --budget 6400 --dataset-size 100", "budget"),
+    ],
+    "command fit": [
+        ("fit", "logs"),
+        ("fit log.csv --runs runs.csv", "logs"),
+        ("fit log.csv", "rule"),
+        ("fit log.csv log.csv --optimizer sgd --batch 8", "path"),
+        ("fit missing.csv --optimizer sgd --batch 8", "path"),
+        ("fit log.csv --optimizer sgd", "batch"),
+        ("fit log.csv other.csv --optimizer sgd --batch 8 --rates cosine", "steps"),
+        ("fit log.csv --optimizer sgd --batch 8 --rates cosine --steps 20", "peak"),
+        ("fit log.csv --optimizer sgd --batch 8 --gamma 0.1", "gamma"),
+        ("fit log.csv --optimizer sgd --batch 8", "runs"),
+        ("fit sizes.csv --optimizer sgd --batch 9", "batch"),
+        ("fit --runs runs.csv --optimizer sgd", "runs"),
+        ("fit --runs text.txt --optimizer sgd", "runs"),
+        ("fit --runs grid.toml --optimizer sgd", "runs"),
+        ("fit --dataset small --steps 3", "steps"),
+        ("fit --dataset small", "block"),
+    ],
+    "command predict": [
+        ("predict missing.json --batch 8", "law"),
+        ("predict plan.json --batch 8", "law"),
+        ("predict text.txt --batch 8", "law"),
     ],
     "command check": [
         ("check missing.json", "plan"),
@@ -389,6 +423,9 @@ FILES = {
     "empty.csv": "",
     "text.txt": "words, not numbers",
     "log.csv": "step,learning_rate,loss\n10,0.1,3\n15,0.1,2.5\n20,0.1,2.4\n",
+    "other.csv": "step,learning_rate,loss\n10,0.1,3\n15,0.05,2.5\n20,0.0,2.4\n",
+    "sizes.csv": "step,lr,batch,loss\n10,0.1,8,3\n11,0.1,8,2.5\n12,0.1,8,2.4\n",
+    "runs.csv": "path,colour\nlog.csv,red\n",
     "nan.csv": "step,rate,loss\n1,0.1,3\n2,0.1,2.5\n3,0.1,nan\n",
     "cells.csv": "step,rate,loss\n1,0.1,3\n2,0.1,2.5,7\n3,0.1,2\n",
     "twice.csv": "step,loss,loss\n1,2,3\n",
