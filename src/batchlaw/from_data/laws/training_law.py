@@ -145,7 +145,7 @@ class TrainingLaw:
         Errors along a curve count as three independent ones, and what was expected of a parameter
         before counts too: one that the runs do not identify has an interval of that width.
         """
-        half = _quantile(level) * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        half = quantile(level) * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         found = {}
         for p, x, h in zip(self.member.shape, self.fit.coordinates, half, strict=False):
             low, high = max(x - h, p.inner(p.low)), min(x + h, p.inner(p.high))
@@ -182,7 +182,7 @@ class TrainingLaw:
         level
             Probability that the band claims, for each loss by itself.
         """
-        quantile, count = _quantile(level), np.size(rates)
+        deviations, count = quantile(level), np.size(rates)
         places = (
             np.unique(np.linspace(1, count, min(count, 100)).round()) if steps is None else steps
         )
@@ -191,7 +191,9 @@ class TrainingLaw:
         variance = np.einsum("ij,jk,ik->i", table, self.covariance, table)
         beyond = self.seen.beyond(gamma, sizes)
         level_error = self._strangeness(beyond) * self.misfit.at(gamma.size, float(gamma.max()))
-        half = quantile * np.sqrt(np.maximum(variance, 0.0) + level_error**2 + self.misfit.seeds**2)
+        half = deviations * np.sqrt(
+            np.maximum(variance, 0.0) + level_error**2 + self.misfit.seeds**2
+        )
         notes = tuple(
             f"{name} beyond the runs by a factor of {f:.3g}" for name, f in beyond.items()
         )
@@ -214,7 +216,7 @@ class TrainingLaw:
         level
             Probability that the band claims.
         """
-        quantile, pairs = _quantile(level), []
+        deviations, pairs = quantile(level), []
         for rates, batches in (schedule, reference):
             gamma, sizes, at = self._schedule(rates, batches, [np.size(rates)])
             rows = Rows.of(gamma, sizes, at, self.member.scale)
@@ -225,7 +227,7 @@ class TrainingLaw:
             return 0.0, 0.0, 0.0
         strange = self._strangeness(self.seen.beyond(gamma, sizes))
         misfit = strange * self.misfit.at(gamma.size, float(gamma.max()))
-        half = quantile * math.sqrt(max(float(slope @ self.covariance @ slope), 0.0) + misfit**2)
+        half = deviations * math.sqrt(max(float(slope @ self.covariance @ slope), 0.0) + misfit**2)
         return change, change - half, change + half
 
     def batch_exponent(self, level: float = LEVEL) -> tuple[float, float, float]:
@@ -259,7 +261,7 @@ class TrainingLaw:
             moved[j] += move
             slope[j] = (exponent(moved) - here) / move
         variance = float(slope @ self.covariance[: x.size, : x.size] @ slope)
-        half = _quantile(level) * math.sqrt(max(variance, 0.0))
+        half = quantile(level) * math.sqrt(max(variance, 0.0))
         return here, here - half, here + half
 
     def to_json(self) -> str:
@@ -321,7 +323,8 @@ class TrainingLaw:
         return gamma, sizes[0], at.astype(np.int64)
 
 
-def _quantile(level: float) -> float:
+def quantile(level: float) -> float:
+    """Half a band of this probability, in standard deviations."""
     from scipy import stats
 
     share = checks.real("level", level, above=0.0, below=1.0)
