@@ -126,7 +126,7 @@ def test_a_list_has_what_logs_do_not_say(folder, tmp_path, kind, capsys):
     runs.write_text(LIST if kind == "toml" else ROWS)
     options = [] if kind == "toml" else OPTIMIZER
     output = tmp_path / "law.json"
-    assert main(["fit", "--runs", str(runs), *options, "--output", str(output)]) == 0
+    assert main(["fit", "--run-list", str(runs), *options, "--output", str(output)]) == 0
     law, expected = (json.loads(path.read_text()) for path in (output, folder / "law.json"))
     assert law["rule"] == expected["rule"]
     # Rates of logs are read at every fifth step, and lie on lines between.
@@ -210,8 +210,8 @@ def test_the_projects_own_runs_can_be_tried(monkeypatch, capsys):
         (["cosine.csv", "--dataset", "small-flat"], "logs"),
         (["--dataset", "none"], "block"),
         (["--dataset", "small-flat", "--optimizer", "sgd"], "optimizer"),
-        (["--runs", "missing.toml"], "runs"),
-        (["--runs", "law.json"], "runs"),
+        (["--run-list", "missing.toml"], "run_list"),
+        (["--run-list", "law.json"], "run_list"),
     ],
 )
 def test_what_cannot_be_fitted_is_one_line(folder, options, field, tmp_path, capsys, monkeypatch):
@@ -228,12 +228,12 @@ def test_a_directory_is_no_law(logs, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("text", "field"),
     [
-        ("", "runs"),
-        ("path\n", "runs"),
-        ("path,path\na,b\n", "runs"),
-        ("path,batch\ncosine.csv\n", "runs"),
-        ("path,colour\ncosine.csv,red\n", "runs"),
-        ("batch\n16\n", "runs"),
+        ("", "run_list"),
+        ("path\n", "run_list"),
+        ("path,path\na,b\n", "run_list"),
+        ("path,batch\ncosine.csv\n", "run_list"),
+        ("path,colour\ncosine.csv,red\n", "run_list"),
+        ("batch\n16\n", "run_list"),
         ("path,steps\ncosine.csv,2.5\n", "steps"),
         ("path,gamma\ncosine.csv,high\n", "gamma"),
         ("path,unit\ncosine.csv,bytes\n", "unit"),
@@ -247,7 +247,7 @@ def test_a_directory_is_no_law(logs, tmp_path, capsys):
 def test_a_list_that_is_none_is_one_line(folder, text, field, capsys):
     path = folder / "bad.csv"
     path.write_text(text)
-    refused_command(["fit", "--runs", str(path), *OPTIMIZER], field, capsys)
+    refused_command(["fit", "--run-list", str(path), *OPTIMIZER], field, capsys)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_a_list_that_is_none_is_one_line(folder, text, field, capsys):
 def test_toml_that_is_no_list_of_runs_is_one_line(folder, text, capsys):
     path = folder / "bad.toml"
     path.write_text(text)
-    refused_command(["fit", "--runs", str(path), *OPTIMIZER], "runs", capsys)
+    refused_command(["fit", "--run-list", str(path), *OPTIMIZER], "run_list", capsys)
 
 
 # predict
@@ -334,7 +334,7 @@ def test_a_plan_brings_rates_and_batches(folder, tmp_path, capsys):
         ([*RATES, "--batch", "8", "--against", "-1"], "against"),
         ([*RATES, "--batch", "8", "--level", "0"], "level"),
         ([*RATES, "--power", "3", "--batch", "8"], "power"),
-        (["--plan", "law.json"], "schema"),
+        (["--plan", "law.json"], "version"),
         (["--plan", "missing.json"], "plan"),
         (["--plan", "law.json", "--batch", "8"], "batch"),
     ],

@@ -196,10 +196,12 @@ def _row(row: Mapping[str, Any]) -> dict[str, Any]:
     known = {word.name: word for word in log_words()}
     for name in row:
         if name != PATH and name not in known:
-            raise InputError("runs", f"must have columns among {PATH}, {', '.join(known)}", name)
+            raise InputError(
+                "run_list", f"must be one of {PATH}, {', '.join(known)}", name, subject="a column"
+            )
     given = {name: value for name, value in row.items() if value not in ("", None)}
     if not isinstance(given.get(PATH), str):
-        raise InputError("runs", f"must have a {PATH}, the log", repr(given.get(PATH)))
+        raise InputError("run_list", f"must have a {PATH}, the log", repr(given.get(PATH)))
     own = {n: _value(known[n], value) for n, value in given.items() if n != PATH}
     return {PATH: given[PATH]} | own
 
@@ -228,11 +230,11 @@ def _csv_rows(path: Path) -> list[dict[str, Any]]:
         raise _unreadable(path, error) from None
     if len(cells) < 2 or len(set(cells[0])) < len(cells[0]):
         needed = "must have a header of different names, and a row for every log"
-        raise InputError("runs", needed, subject=str(path))
+        raise InputError("run_list", needed, subject=str(path))
     for number, row in enumerate(cells[1:], start=1):
         if len(row) != len(cells[0]):
             needed = f"must have {len(cells[0])} cells in run {number}, as in the header"
-            raise InputError("runs", needed, f"{len(row)}", subject=str(path))
+            raise InputError("run_list", needed, f"{len(row)}", subject=str(path))
     return [dict(zip(cells[0], row, strict=True)) for row in cells[1:]]
 
 
@@ -247,10 +249,12 @@ def _toml_rows(path: Path) -> list[dict[str, Any]]:
         or not tables
         or not all(isinstance(table, dict) for table in tables)
     ):
-        raise InputError("runs", "must have a table [[run]] for every log", subject=str(path))
+        raise InputError("run_list", "must have a table [[run]] for every log", subject=str(path))
     return [{**document, **table} for table in tables]
 
 
 def _unreadable(path: Path, error: Exception) -> InputError:
     hint = str(error.strerror) if isinstance(error, OSError) else str(error)
-    return InputError("runs", "must be a readable CSV or TOML file", hint=hint, subject=str(path))
+    return InputError(
+        "run_list", "must be a readable CSV or TOML file", hint=hint, subject=str(path)
+    )

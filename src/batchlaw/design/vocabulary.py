@@ -32,6 +32,7 @@ FIELDS = {
     "kind": "problem",
     "over": "quantiles",
     "rule": "optimizer",
+    "block": "dataset",
 }
 DEFAULTS: dict[str, Any] = {
     "problem": "paper",

@@ -40,7 +40,7 @@ else:
 
 def fit(
     *logs: Path,
-    runs: Path | None = None,
+    run_list: Path | None = None,
     dataset: str | None = None,
     log: LogOptions = LogOptions(),  # noqa: B008 - frozen
     baselines: Flag = False,
@@ -57,7 +57,7 @@ def fit(
     ----------
     logs
         One log per run, in any format of docs/logs.md. The options hold for all of them.
-    runs
+    run_list
         A list of runs instead: a CSV file with a row for every log, whose columns are path (from
         the list's folder) and any of the options below; or TOML, with [[run]] tables.
     dataset
@@ -74,7 +74,7 @@ def fit(
     level = checks.real("level", level, above=0.0, below=1.0)
     target = None if output is None else _target(output)
     words = log.words()
-    found = _runs(logs, runs, dataset, words)
+    found = _runs(logs, run_list, dataset, words)
     started = time.perf_counter()
     law = fit_law(found)
     seconds = {"fit": time.perf_counter() - started}
@@ -108,7 +108,7 @@ def _runs(
     logs: Sequence[Path], listed: Path | None, dataset: str | None, words: Mapping[str, Any]
 ) -> list[Run]:
     if (bool(logs), listed is not None, dataset is not None).count(True) != 1:
-        subject = f"either logs, {arg('runs')} or {arg('dataset')}"
+        subject = f"either logs, {arg('run_list')} or {arg('dataset')}"
         raise InputError("logs", "must be given", subject=subject)
     if dataset is None:
         return runs_of_logs(logs, words) if listed is None else runs_of_list(listed, words)
