@@ -334,7 +334,7 @@ def test_a_plan_brings_rates_and_batches(folder, tmp_path, capsys):
         ([*RATES, "--batch", "8", "--against", "-1"], "against"),
         ([*RATES, "--batch", "8", "--level", "0"], "level"),
         ([*RATES, "--power", "3", "--batch", "8"], "power"),
-        (["--plan", "law.json"], "version"),
+        (["--plan", "cosine.csv"], "plan"),
         (["--plan", "missing.json"], "plan"),
         (["--plan", "law.json", "--batch", "8"], "batch"),
     ],

@@ -21,6 +21,7 @@ from batchlaw.design.logs_by_words import log_words, runs_of_list, runs_of_logs
 from batchlaw.faces.cli.inputs import Flag, Options, option_class
 from batchlaw.faces.cli.table import text_table
 from batchlaw.from_data.laws.fit_law import baseline_scores, fit_law
+from batchlaw.from_data.laws.published import PUBLISHED
 from batchlaw.from_data.laws.training_law import LEVEL, TrainingLaw
 from batchlaw.from_data.run import Run
 from batchlaw.schedule.optimizers import optimizer_of
@@ -130,7 +131,7 @@ def _report(law: TrainingLaw, scores: Mapping[str, float | str], level: float) -
         *_exponent(law, level),
         *(f"not identified: {note}" for note in law.unidentified),
         "",
-        _forms(law, scores),
+        _forms(law),
         *(f"{name}: not fitted, {e}" for name, e in scores.items() if isinstance(e, str)),
         "",
         _parameters(law, level),
@@ -148,9 +149,10 @@ def _exponent(law: TrainingLaw, level: float) -> list[str]:
     return [line]
 
 
-def _forms(law: TrainingLaw, scores: Mapping[str, float | str]) -> str:
+def _forms(law: TrainingLaw) -> str:
+    published = {law.name for law in PUBLISHED}
     rows = [
-        (f"{name} (published)" if name in scores else name, f"{error:.4f}")
+        (f"{name} (published)" if name in published else name, f"{error:.4f}")
         for name, error in sorted(law.held_out.items(), key=lambda item: item[1])
     ]
     return text_table(("error on schedules left out, by form", "loss"), rows)

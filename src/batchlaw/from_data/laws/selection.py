@@ -85,9 +85,12 @@ def _published_score(law: PublishedLaw, groups: Sequence[Group], runs: list[Run]
     squares = np.empty(len(groups))
     for own in _folds(len(groups)):
         found = law.fit([run for i, run in enumerate(runs) if i not in own], starts=starts)
+        amplitudes, shape = law.split(found.theta)
         for i in own:
             run, at = runs[i], groups[i].tail
-            error = found.curve(run.rates, run.batches, run.steps[at]) - run.losses[at]
+            prepared = law.prepare(run.rates, run.batches, run.steps[at])
+            # Not its `curve`, which refuses a floor below 0, where a short descent may end.
+            error = law.terms(shape, prepared) @ amplitudes - run.losses[at]
             squares[i] = np.mean(error**2)
     return math.sqrt(float(np.mean(squares)))
 
