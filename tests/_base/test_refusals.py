@@ -186,6 +186,12 @@ CALLS = {
         ("bl.design.CostModel(width=0)", "width"),
         ("bl.design.best_batch(bl.design.exact(small, 0.1), 5)", "samples"),
         ("bl.design.by_law(2.0, 1.5, 64, 0.05, bias=-1.0)", "bias"),
+        ("bl.design.next_runs(rates, 80)", "rule"),
+        ("bl.design.next_runs(rates, 80, law='law.json')", "law"),
+        ("bl.design.next_runs(rates * 0, 80, rule=bl.sgd())", "rates"),
+        ("bl.design.next_runs(rates, 80, rule=bl.sgd(), most_runs=7)", "most_runs"),
+        ("bl.design.next_runs(rates, 80, rule=bl.sgd(), schedules={'mine': 9})", "schedules"),
+        ("bl.design.next_runs(rates, 80, rule=bl.sgd(), schedules=[8])", "schedules"),
     ],
     "plans": [
         ("bl.plan(rates, 80, spectrum=small, rule=bl.adam())", "problem"),
@@ -249,6 +255,20 @@ COMMANDS = {
         ("plan --optimizer sgd --budget 640 --scale 1e6", "scale"),
         ("plan --optimizer sgd --budget 640 --data-parallel 0", "data_parallel"),
         ("plan --optimizer sgd --budget 6400 --dataset-size 100", "budget"),
+    ],
+    "command design": [
+        ("design", "steps"),
+        ("design --steps 100 --budget 800", "gamma"),
+        ("design --steps 100 --gamma 0.1", "budget"),
+        ("design --steps 100 --gamma 0.1 --budget 800", "rule"),
+        ("design --steps 100 --gamma 0.1 --budget 800 --beta1 0.9", "rule"),
+        ("design --steps 100 --gamma 0.1 --budget 800 --law text.txt", "law"),
+        ("design --steps 100 --gamma 0.1 --budget 800 --law missing.json", "law"),
+        ("design --steps 100 --gamma 0.1 --budget 800 --optimizer sgd --loss 0", "loss"),
+        (
+            "design --steps 100 --gamma 0.1 --budget 800 --optimizer sgd --max-compute 0.01",
+            "max_compute",
+        ),
     ],
     "command check": [
         ("check missing.json", "plan"),

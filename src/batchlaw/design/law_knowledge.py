@@ -143,8 +143,8 @@ class Knowledge:
 
     def information(self, rates: FloatArray, batches: FloatArray | IntArray) -> FloatArray:
         """L^T M L of a run: (k, k)."""
-        first = min(self.shortest(), rates.size // 2)
-        steps = np.unique(np.linspace(max(first, 1), rates.size, MOST_POINTS).astype(np.int64))
+        first = min(max(self.shortest(), 1), rates.size)
+        steps = np.unique(np.linspace(first, rates.size, MOST_POINTS).astype(np.int64))
         _, table = self.losses(rates, batches, steps)
         return np.asarray(INDEPENDENT / (steps.size * self.error**2) * table.T @ table)
 

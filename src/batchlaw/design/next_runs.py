@@ -17,8 +17,9 @@ improved by exchanges.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -178,7 +179,8 @@ class Search:
                 others = self._others(rest, 0)
                 score = self.scores(rest, others)
                 if score.min() < self.score(chosen) * (1.0 - 1e-9):
-                    chosen = [*rest, int(others[np.argmin(score)])]
+                    better = int(others[np.argmin(score)])
+                    chosen = [*chosen[:place], better, *chosen[place + 1 :]]
             if sorted(chosen) == sorted(before):
                 break
         return sorted(chosen)
@@ -198,9 +200,14 @@ class Search:
     def _others(self, chosen: Sequence[int], to_come: int) -> NDArray[np.intp]:
         """Candidates that leave room for ``to_come`` of the cheapest others."""
         free = np.setdiff1d(np.arange(self.samples.size), chosen)
-        spent = self.samples[list(chosen)].sum() + self.samples[free]
-        cheapest = np.sort(self.samples[free])[: to_come + 1].sum() if to_come else 0.0
-        return np.asarray(free[spent + cheapest <= self.most * (1.0 + 1e-9)])
+        if free.size <= to_come:
+            return free[:0]
+        cost = self.samples[free]
+        cheap = np.sort(cost)[: to_come + 1]
+        # One that is itself among the cheapest leaves the next one to the others.
+        rest = np.where(cost <= cheap[-1], cheap.sum() - cost, cheap[:-1].sum())
+        spent = self.samples[list(chosen)].sum() + cost + rest
+        return np.asarray(free[spent <= self.most * (1.0 + 1e-9)])
 
 
 def next_runs(
@@ -212,7 +219,7 @@ def next_runs(
     loss: float | None = None,
     error: float | None = None,
     schedules: Mapping[str, ArrayLike] | None = None,
-    most: int = MOST,
+    most_runs: int = MOST,
     max_compute: float = 1.0,
     min_batch: int = 1,
     max_batch: int | None = None,
@@ -242,7 +249,7 @@ def next_runs(
     schedules
         Batches of the target run by name, whose value is asked for; by default the rules
         early-large, like the rate and Li-Bu-Xu, within a factor of 4 of the mean.
-    most
+    most_runs
         The largest number of runs, from 2 to 6.
     max_compute
         The most samples of all runs together, as a share of the budget.
@@ -253,9 +260,9 @@ def next_runs(
     if gamma.max() <= 0.0:
         raise InputError("rates", "must have one above 0")
     budget = checks.count("budget", budget, minimum=gamma.size)
-    most = checks.count("most", most, minimum=FEWEST)
-    if most > MOST:
-        raise InputError("most", f"must be at most {MOST}", f"{most}")
+    most_runs = checks.count("most_runs", most_runs, minimum=FEWEST)
+    if most_runs > MOST:
+        raise InputError("most_runs", f"must be at most {MOST}", f"{most_runs}")
     max_compute = checks.real("max_compute", max_compute, above=0.0)
     if error is not None:
         error = checks.real("error", error, above=0.0)
@@ -275,7 +282,7 @@ def next_runs(
     search, differences = _search(known, gamma, budget, asked, candidates, max_compute)
     sets: list[RunSet] = []
     chosen: list[int] = []
-    for count in range(FEWEST, most + 1):
+    for count in range(FEWEST, most_runs + 1):
         larger = search.next_set(chosen, count)
         if not larger:
             break
@@ -284,12 +291,17 @@ def next_runs(
     if not sets:
         raise InputError(
             "max_compute",
-            f"must allow {FEWEST} runs of {arg('rates')} and limits on batches like these",
+            f"must allow {FEWEST} short runs, with {arg('rates')} and limits of batches like these",
             f"{max_compute:g}",
         )
-    notes = _notes(known, law, gamma, mean)
+    notes = [*_notes(known, law, gamma, mean)]
+    if len(sets) < most_runs - FEWEST + 1:
+        notes.append(
+            f"no set of {FEWEST + len(sets)} runs within {max_compute:.1%} of the target's samples "
+            "tells more"
+        )
     now = _run_set(search, [], candidates)
-    return NextRuns(now, tuple(sets), _recommended(sets), differences, known.error, notes)
+    return NextRuns(now, tuple(sets), _recommended(sets), differences, known.error, tuple(notes))
 
 
 def _knowledge(
@@ -382,7 +394,7 @@ def _run_set(search: Search, chosen: Sequence[int], candidates: Sequence[ShortRu
 
 
 def _recommended(sets: Sequence[RunSet]) -> RunSet:
-    for own, larger in zip(sets, sets[1:], strict=False):
+    for own, larger in itertools.pairwise(sets):
         if larger.deviation > (1.0 - WORTH) * own.deviation:
             return own
     return sets[-1]
@@ -390,18 +402,16 @@ def _recommended(sets: Sequence[RunSet]) -> RunSet:
 
 def _notes(
     known: Knowledge, law: TrainingLaw | None, gamma: FloatArray, mean: float
-) -> tuple[str, ...]:
-    notes = [
+) -> Iterator[str]:
+    yield (
         "an approximation: the law is taken as linear around its parameters, and as right but for "
-        "errors of the stated size"
-    ]
+        "errors of the stated sizes"
+    )
+    yield f"the law's own error in a difference, {known.misfit:.4f}, is left after any runs"
     if law is None:
-        notes.append("no law: expected parameters with wide spreads; design again after these runs")
-        return tuple(notes)
-    beyond = law.seen.beyond(gamma, np.full(gamma.size, mean))
-    notes += [
-        f"the target's {name} is beyond the law's runs by {f:.3g}" for name, f in beyond.items()
-    ]
+        yield "no law: expected parameters with wide spreads; fit these runs, then design again"
+        return
+    for name, factor in law.seen.beyond(gamma, np.full(gamma.size, mean)).items():
+        yield f"beyond the law's runs by a factor of {factor:.3g}: the target's {name}"
     if known.member.batch_exponents and not law.member.batch_exponents:
-        notes.append("the law's runs have one batch size: what a batch does is taken as unknown")
-    return tuple(notes)
+        yield "the law's runs have one batch size: what a batch does is taken as unknown"
