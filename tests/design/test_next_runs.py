@@ -260,13 +260,13 @@ def _at_least_as_dear(pool, best, rng):
 
 @pytest.mark.parametrize("rule", [ADAM, bl.sgd()], ids=["adam", "sgd"])
 def test_designed_runs_know_planted_differences_better_than_the_same_compute_elsewhere(rule):
-    """Measured over 40 laws: errors of one batch size are 3.1 to 3.7 times as large in the
-    geometric mean, of random runs 2.1 to 3.7 times."""
+    """Measured over 40 laws: errors of one batch size are 3.6 and 4.9 times as large in the
+    geometric mean, of random runs 3.7 and 3.2 times."""
     known, runs = knowledge(rule), candidates()
     best = bl.design.next_runs(RATES, BUDGET, rule=rule).sets[2]
     one_batch = [run for run in runs if run.batch == f"{BATCH}"]
     logs = []
-    for seed in range(14):
+    for seed in range(10):
         rng = np.random.default_rng(seed)
         planted = _planted(known, rng)
         truth = _value(known.member, planted)
