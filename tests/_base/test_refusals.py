@@ -188,6 +188,8 @@ CALLS = {
         ("bl.design.by_law(2.0, 1.5, 64, 0.05, bias=-1.0)", "bias"),
         ("bl.design.next_runs(rates, 80)", "rule"),
         ("bl.design.next_runs(rates, 80, law='law.json')", "law"),
+        ("bl.design.next_runs(rates, 80, rule=bl.sgd())", "rates"),
+        ("bl.design.next_runs(bl.cosine(99, 0.1), 99, rule=bl.sgd())", "budget"),
         ("bl.design.next_runs(rates * 0, 80, rule=bl.sgd())", "rates"),
         ("bl.design.next_runs(rates, 80, rule=bl.sgd(), most_runs=7)", "most_runs"),
         ("bl.design.next_runs(rates, 80, rule=bl.sgd(), schedules={'mine': 9})", "schedules"),

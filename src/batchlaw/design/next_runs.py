@@ -32,7 +32,7 @@ from batchlaw.batches.allocation import allocate
 from batchlaw.batches.limits import Limits
 from batchlaw.batches.rules import KeepsRates, rules_of
 from batchlaw.design.law_knowledge import Knowledge, Seen
-from batchlaw.design.short_runs import ShortRun, catalogue
+from batchlaw.design.short_runs import FEWEST_UPDATES, LENGTHS, ShortRun, catalogue
 from batchlaw.from_data.laws.bands import STRANGE
 from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.schedule.update_rule import UpdateRule
@@ -268,17 +268,24 @@ def next_runs(
         error = checks.real("error", error, above=0.0)
     mean = budget / gamma.size
     known = _knowledge(gamma, mean, law, rule, loss, error)
-    asked = _schedules(gamma, budget, schedules)
-    candidates = [
-        run
-        for run in catalogue(
-            gamma,
-            budget,
-            Limits(min_batch, max_batch, multiple_of),
-            math.ceil(1.2 * known.shortest()),
+    asked = {
+        name: sizes
+        for name, sizes in _schedules(gamma, budget, schedules).items()
+        if np.ptp(sizes) > 0.0
+    }
+    if not asked:
+        name = "budget" if schedules is None else "schedules"
+        raise InputError(name, "must let batches change: every schedule is constant", f"{budget}")
+    shortest = max(math.ceil(1.2 * known.shortest()), FEWEST_UPDATES)
+    if round(LENGTHS[-1] * gamma.size) < shortest:
+        raise InputError(
+            "rates",
+            f"must have at least {2 * shortest} updates: a fit looks at no loss before update "
+            f"{known.shortest()}, and short runs have at most half of the target's",
+            f"{gamma.size}",
         )
-        if run.samples <= max_compute * budget
-    ]
+    listed = catalogue(gamma, budget, Limits(min_batch, max_batch, multiple_of), shortest)
+    candidates = [run for run in listed if run.samples <= max_compute * budget]
     search, differences = _search(known, gamma, budget, asked, candidates, max_compute)
     sets: list[RunSet] = []
     chosen: list[int] = []
