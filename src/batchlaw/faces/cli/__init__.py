@@ -38,6 +38,10 @@ COMMANDS = {
         "estimate:estimate",
         "Estimate the spectrum and influence from features, with a confidence band.",
     ),
+    "design": (
+        "design:design",
+        "Short runs to make next, so that the value of a batch schedule is known best.",
+    ),
     "check": ("check:check", "Find mistakes in horizons, budgets and stages before a run starts."),
     "risk": ("risk:risk", "The risk of batch schedules, part by part, exact or simulated."),
     "law": (
