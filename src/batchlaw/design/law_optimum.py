@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -29,6 +30,9 @@ CELLS, START_ROUNDS, REFINED, FINAL_ROUNDS = 20, 12, 3, 60
 STEP = 1e-4
 # Ends of stages are moved by rows: the longest jump as a share of them, halved down to one.
 LONGEST_JUMP = 1.0 / 16.0
+MANY = 10**9
+# An excess below this is none.
+SMALLEST = 1e-300
 # Passes of the search in whole numbers.
 PASSES = 8
 
@@ -78,11 +82,13 @@ class FinalLoss:
         terms = self.law.member.terms(rows, self.law.fit.coordinates)
         return float((terms @ self.law.fit.factors)[0])
 
-    def of_rows(self, batches: FloatArray) -> float:
-        """Of a batch for every row."""
+    def log_excess(self, batches: FloatArray) -> float:
+        """log of what is left above the law's floor, of a batch for every row."""
         member, rows = self._coarse
         here = replace(rows, noise=member.scale.batch / batches)
-        return float((member.terms(here, self.law.fit.coordinates) @ self.law.fit.factors)[0])
+        terms, factors = member.terms(here, self.law.fit.coordinates), self.law.fit.factors
+        excess = float(terms[0, 1:] @ factors[1:])
+        return math.log(max(excess, SMALLEST)) if math.isfinite(excess) else -math.log(SMALLEST)
 
     @property
     def row_steps(self) -> int:
@@ -148,11 +154,13 @@ class LawSearch:
             return self.constant
         candidates = [self.constant, *self._rules(), *self._found()]
         losses = np.array([self.loss.of(batches) for batches in candidates])
-        order = np.argsort(np.where(np.isfinite(losses), losses, np.inf), kind="stable")
-        # The constant batch may lie outside of what may be searched.
-        first = next((candidates[k] for k in order[:2] if k > 0), self.constant)
-        polished = self._polished(first) if order[0] > 0 else self.constant
-        return polished if self.loss.of(polished) < losses[order[0]] else candidates[order[0]]
+        losses = np.where(np.isfinite(losses), losses, np.inf)
+        best = int(losses.argmin())
+        if losses.size == 1:
+            return self.constant
+        # Not from the constant batch, which may lie outside of what may be searched.
+        polished = self._polished(candidates[1 + int(losses[1:].argmin())])
+        return polished if self.loss.of(polished) < losses[best] else candidates[best]
 
     def _rules(self) -> Iterator[IntArray]:
         """Rules that keep the rates, within the limits."""
@@ -187,17 +195,12 @@ class LawSearch:
         return Cells.of(ends, self.loss.row_counts, *bounds)
 
     def _value_of(self, ends: IntArray) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-        """log of the excess over the law's floor, and numeric slopes in the batch of every row."""
-        floor = float(self.law.fit.factors[0])
-        lengths = np.diff(ends)
-
-        def log_excess(by_row: FloatArray) -> float:
-            excess = self.loss.of_rows(by_row) - floor
-            return math.log(max(excess, 1e-300)) if math.isfinite(excess) else 700.0
+        """The log excess, and its numeric slopes in the batch of every row."""
+        log_excess, lengths = self.loss.log_excess, np.diff(ends)
 
         def value_of(by_row: FloatArray) -> tuple[float, FloatArray]:
             value, slopes = log_excess(by_row), np.empty(lengths.size)
-            for i, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+            for i, (begin, end) in enumerate(itertools.pairwise(ends)):
                 moved = by_row.copy()
                 moved[begin:end] *= math.exp(STEP)
                 slopes[i] = (log_excess(moved) - value) / STEP
@@ -217,8 +220,10 @@ class LawSearch:
         if stages is None or stages >= by_row.size:
             return positive
         kappa = (positive / positive.mean()) ** 2
-        staged = best_stages(kappa, 2 * kappa.size, Limits(stages=stages), integer=False)
-        return np.asarray(staged.batches, dtype=np.float64)
+        # So many samples that no batch is at the least one.
+        budget = MANY * kappa.size
+        staged = best_stages(kappa, budget, Limits(stages=stages), integer=False)
+        return np.array(staged.batches, dtype=np.float64)
 
     def _found(self) -> Iterator[IntArray]:
         count = self.loss.row_counts.size
@@ -262,9 +267,7 @@ class LawSearch:
                     continue
                 cells = self._cells(trial)
                 moved = cells.batches(np.log(sizes))
-                found = math.log(
-                    max(self.loss.of_rows(cells.rows(moved)) - self.law.fit.factors[0], 1e-300)
-                )
+                found = self.loss.log_excess(cells.rows(moved))
                 if found < value:
                     ends, sizes, value = trial, moved, found
         sizes, value = minimise(self._cells(ends), sizes, self._value_of(ends), FINAL_ROUNDS)
@@ -316,6 +319,8 @@ class LawSearch:
                 for j in range(count):
                     trial = one.copy()
                     if j != i:
+                        if sizes[j] == sizes[j + 1]:
+                            continue
                         left = self.budget - int(np.diff(one, prepend=0) @ sizes)
                         trial[j] += math.floor(left / int(sizes[j] - sizes[j + 1]))
                     lengths = np.diff(trial, prepend=0)
