@@ -30,7 +30,10 @@ CELLS, START_ROUNDS, REFINED, FINAL_ROUNDS = 20, 12, 3, 60
 STEP = 1e-4
 # Ends of stages are moved by rows: the longest jump as a share of them, halved down to one.
 LONGEST_JUMP = 1.0 / 16.0
+# Samples of a row in the search for stages, so that no batch is at the least one.
 MANY = 10**9
+# Rates of zero, and rules that follow them, count as this share of the largest batch.
+LEAST_SHARE = 1e-6
 # An excess below this is none.
 SMALLEST = 1e-300
 # Passes of the search in whole numbers.
@@ -216,11 +219,11 @@ class LawSearch:
         square in the logarithm, whatever beta is: as in ``best_stages`` for kappa = B^2.
         """
         assert self.limits is not None
-        stages, positive = self.limits.stages, np.maximum(by_row, 1e-9 * by_row.max())
+        stages = self.limits.stages
+        positive: FloatArray = np.maximum(by_row, LEAST_SHARE * by_row.max())
         if stages is None or stages >= by_row.size:
             return positive
         kappa = (positive / positive.mean()) ** 2
-        # So many samples that no batch is at the least one.
         budget = MANY * kappa.size
         staged = best_stages(kappa, budget, Limits(stages=stages), integer=False)
         return np.array(staged.batches, dtype=np.float64)
