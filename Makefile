@@ -4,10 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 OUTPUT ?= results/paper
 
-.PHONY: help setup reproduce explore check test browser lint docs bench clean
+.PHONY: help setup reproduce explore check test browser lint docs bench bench-laws clean
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # An environment that was copied or moved here still runs the code it was made for.
 ifneq ($(shell cat .venv/.root 2>/dev/null),$(CURDIR))
@@ -84,6 +84,10 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 	$(BIN)/python benchmarks/estimate_coverage.py
 	$(BIN)/python benchmarks/explorer_latency.py
 	$(BIN)/python benchmarks/explorer_load.py
+
+DATA ?= data
+bench-laws: .venv/.dev  ## fitted laws on public curves (DATA=folder, see benchmarks/laws_public.py) and on our own
+	$(BIN)/python benchmarks/fitted_laws.py "$(DATA)"
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

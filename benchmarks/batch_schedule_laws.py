@@ -166,6 +166,21 @@ class OnNodes:
         return with_band(self, run, constant)
 
 
+class Fitted:
+    """bl.fit_law: its form chosen by schedules left out, with its own band."""
+
+    def fit(self, runs):
+        self.law = bl.fit_law(runs)
+
+    def predict(self, rates, batches):
+        return self.law.predict(rates, batches).final
+
+    def difference(self, run, constant):
+        return self.law.difference(
+            (run.rates, run.batches), (constant.rates, constant.batches), level=0.9
+        )
+
+
 def by_schedule(runs):
     """Runs with the same rates and batches, whatever their seeds."""
     groups = defaultdict(list)
@@ -182,6 +197,7 @@ def baselines(folder=None):
         "SGD's influence, scaled": lambda: Influence(folder, scaled=True),
         "mean field of a pilot's spectrum": lambda: MeanField(folder),
         "Adam's mean field on nodes": OnNodes,
+        "bl.fit_law": Fitted,
     }
 
 

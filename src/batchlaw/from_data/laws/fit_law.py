@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
 from batchlaw._base.errors import InputError
+from batchlaw._base.machine import cores
 from batchlaw.from_data.laws.bands import Misfit, covariance
 from batchlaw.from_data.laws.curves import Group, Scale, groups
 from batchlaw.from_data.laws.member import members
@@ -47,7 +49,10 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
         raise InputError(
             "runs", f"must have at least {FEWEST} different schedules", f"{len(found)}"
         )
-    candidates = [cross_validated(m, found) for m in members(own, scale, _several_batches(runs))]
+    family = members(own, scale, _several_batches(runs))
+    # Searches spend their time in compiled loops, which leave other threads free.
+    with ThreadPoolExecutor(cores()) as pool:
+        candidates = list(pool.map(lambda member: cross_validated(member, found), family))
     chosen = best(candidates)
     return TrainingLaw(
         chosen.fit,
