@@ -36,8 +36,8 @@ MANY = 10**9
 LEAST_SHARE = 1e-6
 # An excess below this is none.
 SMALLEST = 1e-300
-# Passes of the search in whole numbers.
-PASSES = 8
+# Passes of the search in whole numbers, and updates x schedules that it evaluates at most.
+PASSES, WORK = 8, 2e7
 
 
 def law_optimum(
@@ -283,10 +283,12 @@ class LawSearch:
             return batches
         ends = np.append(np.flatnonzero(np.diff(batches)) + 1, batches.size)
         sizes, value = batches[ends - 1], self.loss.of(batches)
+        left = int(WORK / batches.size)
         for _ in range(PASSES):
             before = value
             for move in (self._exchanges, self._shifts):
-                for trial_ends, trial in move(ends, sizes):
+                for trial_ends, trial in itertools.islice(move(ends, sizes), left):
+                    left -= 1
                     found = self.loss.of(np.repeat(trial, np.diff(trial_ends, prepend=0)))
                     if found < value:
                         ends, sizes, value = trial_ends, trial, found
