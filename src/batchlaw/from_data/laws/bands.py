@@ -87,11 +87,9 @@ def covariance(fit: Fit, groups: Sequence[Group]) -> FloatArray:
     """
     size = fit.coordinates.size
     curvature = np.zeros((size + fit.factors.size, size + fit.factors.size))
-    left = []
     for g in groups:
-        losses, table = slopes(fit, g.rows)
+        _, table = slopes(fit, g.rows)
         curvature += g.weight * table.T @ table
-        left.append(float(np.mean((losses - g.losses)[g.tail] ** 2)))
     loss = float(np.mean([g.losses.mean() for g in groups]))
     least = (BELIEF * loss) ** 2
     spread = np.array([p.spread for p in fit.member.shape])
@@ -99,8 +97,18 @@ def covariance(fit: Fit, groups: Sequence[Group]) -> FloatArray:
     # Units differ by many powers of ten: invert the correlations.
     scale = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
     inverse = np.linalg.pinv(curvature / np.outer(scale, scale), rcond=1e-12, hermitian=True)
-    variance = max(float(np.mean(left)), least) / INDEPENDENT
-    return np.asarray(variance * inverse / np.outer(scale, scale))
+    return np.asarray(unit_variance(fit, groups) * inverse / np.outer(scale, scale))
+
+
+def unit_variance(fit: Fit, groups: Sequence[Group]) -> float:
+    """What one standard deviation adds to the sum of squares of a fit.
+
+    The mean square at the ends of the curves, of which each is ``INDEPENDENT`` errors; not less
+    than what a parameter's expectation counts for.
+    """
+    left = [float(np.mean((fit.curve(g) - g.losses)[g.tail] ** 2)) for g in groups]
+    loss = float(np.mean([g.losses.mean() for g in groups]))
+    return max(float(np.mean(left)), (BELIEF * loss) ** 2) / INDEPENDENT
 
 
 def _between_seeds(runs: Sequence[Run]) -> float:

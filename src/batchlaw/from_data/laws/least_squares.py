@@ -56,6 +56,22 @@ def fit(member: Member, groups: Sequence[Group], starts: Sequence[FloatArray] | 
     return best
 
 
+def held(found: Fit, groups: Sequence[Group], index: int, coordinate: float) -> tuple[Fit, float]:
+    """The best fit with one coordinate held, and its objective, in the weights of ``found``."""
+    weights = _robust(found, groups)
+    start = found.coordinates.copy()
+    start[index] = coordinate
+    other = _search(found.member, groups, weights, start, index)
+    return other, objective(other, found, groups)
+
+
+def objective(fit: Fit, weighted_as: Fit, groups: Sequence[Group]) -> float:
+    """The sum of squares that is minimised, beliefs included, in the weights of another fit."""
+    errors = _projected(fit.member, groups, _robust(weighted_as, groups), fit.coordinates)[2]
+    beliefs = _beliefs(fit.member, groups, fit.coordinates)
+    return float(errors @ errors + beliefs @ beliefs)
+
+
 def _robust(found: Fit, groups: Sequence[Group]) -> list[FloatArray]:
     errors = [found.curve(g) - g.losses for g in groups]
     joined = np.concatenate(errors)
@@ -87,26 +103,44 @@ def _projected(
 
 
 def _search(
-    member: Member, groups: Sequence[Group], weights: list[FloatArray], start: FloatArray
+    member: Member,
+    groups: Sequence[Group],
+    weights: list[FloatArray],
+    start: FloatArray,
+    held: int | None = None,
 ) -> Fit:
+    """The nearest minimum; with ``held``, that coordinate stays at the start's."""
     from scipy import optimize
 
     low = np.array([p.inner(p.low) for p in member.shape])
     high = np.array([p.inner(p.high) for p in member.shape])
-    expected = np.array([p.inner(p.expected) for p in member.shape])
-    loss = float(np.mean([g.losses.mean() for g in groups]))
-    belief = BELIEF * loss / np.array([p.spread for p in member.shape])
+    free = np.arange(start.size) != held
+    x = np.where(free, np.clip(start, low + 1e-9, high - 1e-9), start)
 
-    def errors(x: FloatArray) -> FloatArray:
-        return np.append(_projected(member, groups, weights, x)[2], belief * (x - expected))
+    def whole(moved: FloatArray) -> FloatArray:
+        y = x.copy()
+        y[free] = moved
+        return y
+
+    def errors(moved: FloatArray) -> FloatArray:
+        y = whole(moved)
+        return np.append(_projected(member, groups, weights, y)[2], _beliefs(member, groups, y))
 
     found = optimize.least_squares(
         errors,
-        np.clip(start, low + 1e-9, high - 1e-9),
-        bounds=(low, high),
+        x[free],
+        bounds=(low[free], high[free]),
         x_scale="jac",
         diff_step=STEP,
         max_nfev=MOST_EVALUATIONS,
     )
-    factors, cost, _ = _projected(member, groups, weights, found.x)
-    return Fit(member, found.x, factors, cost)
+    best = whole(found.x)
+    factors, cost, _ = _projected(member, groups, weights, best)
+    return Fit(member, best, factors, cost)
+
+
+def _beliefs(member: Member, groups: Sequence[Group], x: FloatArray) -> FloatArray:
+    """What counts like an error for parameters that are not as expected."""
+    expected = np.array([p.inner(p.expected) for p in member.shape])
+    loss = float(np.mean([g.losses.mean() for g in groups]))
+    return np.asarray(BELIEF * loss * (x - expected) / np.array([p.spread for p in member.shape]))

@@ -132,7 +132,7 @@ class TrainingLaw:
         Errors along a curve count as three independent ones, and what was expected of a parameter
         before counts too: one that the runs do not identify has an interval of that width.
         """
-        half = _quantile(level) * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
+        half = quantile(level) * np.sqrt(np.maximum(np.diag(self.covariance), 0.0))
         found = {}
         for p, x, h in zip(self.member.shape, self.fit.coordinates, half, strict=False):
             low, high = max(x - h, p.inner(p.low)), min(x + h, p.inner(p.high))
@@ -179,7 +179,7 @@ class TrainingLaw:
         variance = np.einsum("ij,jk,ik->i", table, self.covariance, table)
         beyond = self.seen.beyond(gamma, sizes)
         level_error = self._strangeness(beyond) * self.misfit.at(gamma.size, float(gamma.max()))
-        half = _quantile(level) * np.sqrt(
+        half = quantile(level) * np.sqrt(
             np.maximum(variance, 0.0) + level_error**2 + self.misfit.seeds**2
         )
         notes = tuple(
@@ -208,7 +208,7 @@ class TrainingLaw:
             return 0.0, 0.0, 0.0
         strange = self._strangeness(self.seen.beyond(gamma, sizes))
         misfit = strange * self.misfit.at(gamma.size, float(gamma.max()))
-        half = _quantile(level) * math.sqrt(
+        half = quantile(level) * math.sqrt(
             max(float(slope @ self.covariance @ slope), 0.0) + misfit**2
         )
         return change, change - half, change + half
@@ -239,7 +239,7 @@ class TrainingLaw:
             moved[j] += move
             slope[j] = (exponent(moved) - here) / move
         variance = float(slope @ self.covariance[: x.size, : x.size] @ slope)
-        half = _quantile(level) * math.sqrt(max(variance, 0.0))
+        half = quantile(level) * math.sqrt(max(variance, 0.0))
         return here, here - half, here + half
 
     def to_json(self) -> str:
@@ -325,7 +325,8 @@ class TrainingLaw:
         return gamma, sizes[0], at.astype(np.int64)
 
 
-def _quantile(level: float) -> float:
+def quantile(level: float) -> float:
+    """Half a band of this probability, in standard deviations."""
     from scipy import stats
 
     return float(stats.norm.ppf(0.5 + 0.5 * level))
