@@ -17,7 +17,7 @@ from paths import DOCS, EXAMPLES, ROOT, TESTS, file_of
 NUMBER = r"-?\d+\.\d+"
 COMMANDS = [name for name in app if not name.startswith("-")]
 # Commands that take seconds; the others are understood by the command line here, and run elsewhere.
-QUICK = {"--help", "check", "estimate", "law", "plan", "risk", "static-batch", "sweep"}
+QUICK = {"--help", "check", "design", "estimate", "law", "plan", "risk", "static-batch", "sweep"}
 TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 # Dask's.
 OTHERS_OPTIONS = {"--nthreads"}

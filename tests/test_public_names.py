@@ -36,13 +36,13 @@ SUBMODULES = {
         batch_schedules blocks pilot_spectrum
     """,
     "design": """
-        BatchChoice Compared CostModel Curve GradientDescent MultiPass NoiseScale
-        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice Saturation Sensitivity
-        Worth WorthMap
+        BatchChoice Compared CostModel Curve GradientDescent MultiPass NextRuns NoiseScale
+        OnePass Optimum Parts Procedure Quantiles Reshuffled RunChoice RunSet Saturation
+        Sensitivity ShortRun Worth WorthMap
         best_batch best_run_length best_run_length_and_rate by_law compare exact frontier
-        largest_harmless_batch model_noise noise_scales paired_difference plan_weights
-        reducible_curve risk_quantiles run_length_choices saturation saturation_batch sensitivity
-        simulate_procedure worth worth_map
+        largest_harmless_batch model_noise next_runs noise_scales paired_difference
+        plan_weights reducible_curve risk_quantiles run_length_choices saturation saturation_batch
+        sensitivity simulate_procedure worth worth_map
     """,
     "estimate": """
         EstimatedSpectrum InfluenceBand ModelSpectrum Regret Tail adam_influence

@@ -21,6 +21,7 @@ from batchlaw.design.constant_batch import (
     saturation_batch,
 )
 from batchlaw.design.distribution import risk_quantiles
+from batchlaw.design.next_runs import NextRuns, RunSet, next_runs
 from batchlaw.design.noise_level import model_noise, plan_weights
 from batchlaw.design.noise_scale import noise_scales
 from batchlaw.design.optimum import Optimum
@@ -35,6 +36,7 @@ from batchlaw.design.run_length import (
 )
 from batchlaw.design.schedule_worth import Worth, WorthMap, worth, worth_map
 from batchlaw.design.sensitivity import Sensitivity, sensitivity
+from batchlaw.design.short_runs import ShortRun
 from batchlaw.risk.own_procedure import paired_difference, simulate_procedure
 from batchlaw.risk.procedure import Procedure
 from batchlaw.risk.procedures import GradientDescent, MultiPass, OnePass, Reshuffled
@@ -46,6 +48,7 @@ __all__ = [
     "Curve",
     "GradientDescent",
     "MultiPass",
+    "NextRuns",
     "NoiseScale",
     "OnePass",
     "Optimum",
@@ -54,8 +57,10 @@ __all__ = [
     "Quantiles",
     "Reshuffled",
     "RunChoice",
+    "RunSet",
     "Saturation",
     "Sensitivity",
+    "ShortRun",
     "Worth",
     "WorthMap",
     "best_batch",
@@ -67,6 +72,7 @@ __all__ = [
     "frontier",
     "largest_harmless_batch",
     "model_noise",
+    "next_runs",
     "noise_scales",
     "paired_difference",
     "plan_weights",

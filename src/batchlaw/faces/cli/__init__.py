@@ -38,6 +38,10 @@ COMMANDS = {
         "estimate:estimate",
         "Estimate the spectrum and influence from features, with a confidence band.",
     ),
+    "design": (
+        "design:design",
+        "Short runs to make next, so that the value of a batch schedule is known best.",
+    ),
     "check": ("check:check", "Find mistakes in horizons, budgets and stages before a run starts."),
     "fit": ("fit:fit", "Fit a law of the loss to logs of your own training runs."),
     "predict": (
