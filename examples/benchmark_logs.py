@@ -1,10 +1,10 @@
-"""Logs of some runs of the benchmark, as a trainer would leave them, for docs/from_logs.md.
+"""Logs of ten runs of the benchmark, as a trainer would leave them, for docs/from_logs.md.
 
     .venv/bin/python examples/benchmark_logs.py results/logs
 
-Writes a CSV file for each of nine runs with AdamW: three shapes of the rate at three constant
-batches; runs.csv, the list of them with their batches; and batches.csv, a schedule that is not
-among them. Prints what that schedule gained when it was trained.
+Writes a CSV file for each of ten runs with AdamW, three shapes of the rate at three constant
+batches and one run whose batch changes; and batches.csv, a schedule that is not among them. Prints
+what that schedule gained when it was trained.
 """
 
 from __future__ import annotations
@@ -17,47 +17,50 @@ import numpy as np
 
 import batchlaw as bl
 
-BLOCK, SEED = "small-adamw-0.95", 0
-FITTED = ("constant x1/4", "constant", "constant x4")
-# The schedule to predict, and the shape of the rate that it was trained with.
-NEW, RATES = "late-large", "wsd-linear"
-# Updates between logged rates.
-EVERY = 20
+BLOCK, SEED = "small-adamw", 0
+CONSTANT = ("constant x1/4", "constant", "constant x4")
+# (rates, schedule) of the run that changes its batch, and of the one to predict.
+CHANGED, NEW = ("wsd-linear", "early-large"), ("wsd", "Li-Bu-Xu")
 
 
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    runs = bl.datasets.batch_schedules(BLOCK)
-    fitted = [r for r in runs if r.facts["schedule"] in FITTED and r.facts["seed"] == SEED]
-    listed = []
-    for run in fitted:
-        batch = int(run.batches[0])
-        name = f"{run.facts['rates']}-{batch}.csv"
-        write_log(folder / name, run)
-        listed.append((name, batch))
-    write(folder / "runs.csv", ("path", "batch"), listed)
-    print(f"{len(listed)} logs, and runs.csv, in {folder}")
+    runs = {
+        (run.facts["rates"], run.facts["schedule"], run.facts["seed"]): run
+        for run in bl.datasets.batch_schedules(BLOCK)
+    }
+    fitted = {
+        (rates, schedule): run
+        for (rates, schedule, seed), run in runs.items()
+        if seed == SEED and (schedule in CONSTANT or (rates, schedule) == CHANGED)
+    }
+    for (rates, schedule), run in fitted.items():
+        batch = schedule if (rates, schedule) == CHANGED else f"{run.batches[0]:g}"
+        write_log(folder / f"run-{rates}-{batch}.csv", run)
+    print(f"{len(fitted)} logs, run-*.csv, in {folder}")
 
-    own = {run.facts["seed"]: run for run in runs if named(run, NEW)}
-    constant = {run.facts["seed"]: run for run in runs if named(run, "constant")}
-    batches = own[SEED].batches
+    rates, schedule = NEW
+    batches = runs[*NEW, SEED].batches
     write(folder / "batches.csv", ("batch",), [(f"{batch:g}",) for batch in batches])
-    gains = [own[seed].final_loss - constant[seed].final_loss for seed in own.keys() & constant]
+    seeds = [seed for *named, seed in runs if (*named,) == NEW]
+    gains = [
+        runs[*NEW, seed].final_loss - runs[rates, "constant", seed].final_loss for seed in seeds
+    ]
     error = np.std(gains, ddof=1) / np.sqrt(len(gains))
-    print(f"batches.csv: {NEW}, batches of {batches.min():g} to {batches.max():g}")
-    print(f"trained, against constant: {np.mean(gains):+.4f} +- {error:.4f} in the final loss")
-
-
-def named(run: bl.Run, schedule: str) -> bool:
-    return run.facts["rates"] == RATES and run.facts["schedule"] == schedule
+    print(
+        f"batches.csv: {schedule}, batches of {batches.min():g} to {batches.max():g}; trained, it"
+    )
+    print(f"changed the final loss by {np.mean(gains):+.4f} +- {error:.4f} against constant")
 
 
 def write_log(path: Path, run: bl.Run) -> None:
-    """The rate at every few updates, and the loss where it was measured."""
+    """Rate and batch of every update, and the loss where it was measured."""
     losses = dict(zip(run.steps.tolist(), run.losses.tolist(), strict=True))
-    logged = sorted({*range(EVERY, run.updates + 1, EVERY), *losses})
-    rows = [(step, run.rates[step - 1], losses.get(step, "")) for step in logged if step]
-    write(path, ("step", "learning_rate", "val_loss"), rows)
+    rows = [
+        (step, run.rates[step - 1], f"{run.batches[step - 1]:g}", losses.get(step, ""))
+        for step in range(1, run.updates + 1)
+    ]
+    write(path, ("step", "learning_rate", "batch_size", "val_loss"), rows)
 
 
 def write(path: Path, header: tuple[str, ...], rows: list[tuple[object, ...]]) -> None:

@@ -26,6 +26,7 @@ SCRIPTS = {
             },
         ),
     ],
+    "benchmark_logs.py": [(["logs"], set())],
     "concept_figures.py": [
         (["."], {"concept_collapse", "concept_horizons", "concept_influence"}),
     ],
