@@ -17,7 +17,7 @@ from batchlaw.from_data.laws.fit_law import baseline_scores
 from batchlaw.from_data.laws.least_squares import fit
 from batchlaw.from_data.laws.member import LAG, Member, members
 from batchlaw.from_data.laws.published.momentum import MomentumLaw
-from batchlaw.from_data.laws.selection import best, cross_validated, published_scores
+from batchlaw.from_data.laws.selection import _folds, best, cross_validated, published_scores
 from refused import refused
 
 UPDATES = 400
@@ -329,6 +329,15 @@ def test_seeds_of_a_schedule_are_averaged_and_give_the_spread_of_a_band():
     assert law.misfit.seeds == pytest.approx(math.sqrt(np.mean(np.var(ends, axis=1, ddof=1))))
 
 
+def test_a_schedule_measured_at_other_steps_is_left_out_with_its_other_runs():
+    runs = planted_runs([16.0])
+    late = bl.Run(SHAPES["wsd"], 16, runs[1].steps[3:], runs[1].losses[3:], rule=ADAM)
+    found = groups([*runs, late], Scale.of(runs))
+    assert len(found) == 4
+    assert [sorted(fold) for fold in _folds(found)] == [[0], [1, 3], [2]]
+    assert bl.fit_law([*runs, late]).seen.schedules == 3
+
+
 def test_runs_in_other_units_have_the_same_law(law):
     other = bl.fit_law(planted_runs([16.0], factor=7.0))
     np.testing.assert_allclose(other.fit.coordinates, law.fit.coordinates, rtol=1e-6)
@@ -557,9 +566,15 @@ def with_rule(run, rule):
     return bl.Run(run.rates, run.batches, run.steps, run.losses, rule=rule)
 
 
+def with_losses(run, losses):
+    return bl.Run(run.rates, run.batches, run.steps, losses, rule=run.rule)
+
+
 @pytest.mark.parametrize(
     "spoil",
     [
+        lambda runs: [with_losses(run, -run.losses) for run in runs],
+        lambda runs: [runs[0], bl.Run(SHAPES["cosine"], 16, [99, 200, 300], [3.0, 2.9, 2.8])],
         lambda runs: runs[0],
         lambda runs: [],
         lambda runs: runs[:1],
@@ -570,7 +585,19 @@ def with_rule(run, rule):
         lambda runs: [runs[0], bl.Run(SHAPES["wsd"], 8, [1, 2, 3], [3.0, 2.9, 2.8], rule=ADAM)],
         lambda runs: [runs[0], bl.Run(np.zeros(40), 8, [20, 30, 40], [3.0, 2.9, 2.8], rule=ADAM)],
     ],
-    ids=["one run", "none", "few", "one schedule", "text", "rules", "betas", "early", "rates 0"],
+    ids=[
+        "below 0",
+        "other steps",
+        "one run",
+        "none",
+        "few",
+        "one schedule",
+        "text",
+        "rules",
+        "betas",
+        "early",
+        "rates 0",
+    ],
 )
 def test_runs_that_cannot_be_fitted_are_refused(spoil):
     with refused("runs"):
@@ -636,7 +663,7 @@ def test_a_published_law_that_cannot_be_fitted_says_why():
         bl.Run(rates, 8, [200, 300, 400], [3.0, 2.5, 2.4], rule=ADAM)
         for rates in (SHAPES["wsd"], SHAPES["cosine"])
     ]
-    found = groups([bl.Run(r.rates, 8, r.steps, -r.losses) for r in runs], Scale.of(runs))
+    found = groups([with_losses(r, -r.losses) for r in runs], Scale.of(runs))
     assert "positive" in published_scores([MomentumLaw()], found)["momentum law"]
 
 

@@ -14,7 +14,7 @@ from batchlaw.from_data.laws.curves import Group, Scale, groups
 from batchlaw.from_data.laws.mechanistic import MechanisticLaw
 from batchlaw.from_data.laws.member import members
 from batchlaw.from_data.laws.published import PUBLISHED, PublishedLaw
-from batchlaw.from_data.laws.selection import best, cross_validated, published_scores
+from batchlaw.from_data.laws.selection import best, cross_validated, published_scores, schedules
 from batchlaw.from_data.laws.training_law import Seen, TrainingLaw
 from batchlaw.from_data.run import Run
 from batchlaw.schedule.optimizers import optimizer_of, options_of
@@ -90,10 +90,12 @@ def _prepared(
         raise InputError("runs", "must each have a rate above 0")
     own, scale = _rule(runs, rule), Scale.of(runs)
     found = groups(runs, scale)
-    if len(found) < FEWEST:
-        raise InputError(
-            "runs", f"must have at least {FEWEST} different schedules", f"{len(found)}"
-        )
+    different = len(set(schedules(found)))
+    if different < FEWEST:
+        raise InputError("runs", f"must have at least {FEWEST} different schedules", f"{different}")
+    lowest = min(float(g.losses.min()) for g in found)
+    if lowest <= 0.0:
+        raise InputError("runs", "must have losses above 0", f"{lowest:g}")
     return own, scale, found
 
 
@@ -118,7 +120,7 @@ def _several_batches(runs: Sequence[Run]) -> bool:
 def _seen(runs: Sequence[Run], found: Sequence[Group]) -> Seen:
     return Seen(
         len(runs),
-        len(found),
+        len(set(schedules(found))),
         max(int(run.steps[-1]) for run in runs),
         min(float(run.batches.min()) for run in runs),
         max(float(run.batches.max()) for run in runs),

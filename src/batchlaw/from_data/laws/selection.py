@@ -45,7 +45,7 @@ def cross_validated(member: Member, groups: Sequence[Group]) -> Candidate:
     """Fit all schedules, and each fold from the others; every search begins at the full fit."""
     full = fit(member, groups)
     held_out, errors = np.empty(len(groups)), np.empty(len(groups))
-    for own in _folds(len(groups)):
+    for own in _folds(groups):
         others = [g for i, g in enumerate(groups) if i not in own]
         found = fit(member, others, [full.coordinates])
         for i in own:
@@ -83,7 +83,7 @@ def _published_score(law: PublishedLaw, groups: Sequence[Group], runs: list[Run]
     full = law.fit(runs)
     starts = [full.theta] if law.minimizes else None
     squares = np.empty(len(groups))
-    for own in _folds(len(groups)):
+    for own in _folds(groups):
         found = law.fit([run for i, run in enumerate(runs) if i not in own], starts=starts)
         amplitudes, shape = law.split(found.theta)
         for i in own:
@@ -95,6 +95,15 @@ def _published_score(law: PublishedLaw, groups: Sequence[Group], runs: list[Run]
     return math.sqrt(float(np.mean(squares)))
 
 
-def _folds(count: int) -> list[range]:
-    """Which schedules are left out together."""
-    return [range(fold, count, FOLDS) for fold in range(min(FOLDS, count))]
+def _folds(groups: Sequence[Group]) -> list[list[int]]:
+    """Which groups are left out together; those of one schedule, measured at other steps, are."""
+    numbers = schedules(groups)
+    most = min(FOLDS, max(numbers) + 1)
+    return [[i for i, k in enumerate(numbers) if k % FOLDS == fold] for fold in range(most)]
+
+
+def schedules(groups: Sequence[Group]) -> list[int]:
+    """The number of every group's schedule, from 0 in their order."""
+    keys = [(g.run.rates.tobytes(), g.run.batches.tobytes()) for g in groups]
+    place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+    return [place[key] for key in keys]
