@@ -17,8 +17,8 @@ from batchlaw.design.next_runs import MOST, NextRuns, RunSet, next_runs
 from batchlaw.design.short_runs import ShortRun
 from batchlaw.design.vocabulary import rate_words
 from batchlaw.faces.cli.inputs import Options, Whole, option_class
+from batchlaw.faces.cli.law_file import read_law
 from batchlaw.faces.cli.table import text_table
-from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.schedule.optimizers import optimizer_word, rule_by_words, rule_words
 from batchlaw.schedule.registry import RATE_SCHEDULES
 from batchlaw.schedule.update_rule import UpdateRule
@@ -97,7 +97,7 @@ def design(
     found = next_runs(
         gamma,
         samples,
-        law=None if law is None else _law(law),
+        law=None if law is None else read_law(law),
         rule=_rule(rule.words()),
         loss=loss,
         error=error,
@@ -129,17 +129,6 @@ def _target(words: dict[str, Any]) -> dict[str, Any]:
             if name not in words:
                 raise InputError(name, "must be given: it is that of the target run")
     return words
-
-
-def _law(path: Path) -> TrainingLaw:
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError):
-        raise InputError("law", "must be a readable JSON file", subject=str(path)) from None
-    try:
-        return TrainingLaw.from_json(text)
-    except InputError as error:
-        raise error.within(path) from None
 
 
 def _rule(words: dict[str, Any]) -> UpdateRule | None:

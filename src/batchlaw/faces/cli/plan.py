@@ -26,6 +26,7 @@ from batchlaw.faces.cli.inputs import (
     choice_of,
     option_class,
 )
+from batchlaw.faces.cli.law_file import read_law
 from batchlaw.faces.cli.table import sparkline, text_table
 from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.model.problem import Problem
@@ -185,7 +186,7 @@ def plan(
         Directory for plan.json, plan.csv and plan.png.
     """
     trainer = None if format_ is None else TRAINERS[checks.choice("format", format_, TRAINERS)]
-    fitted, text = (None, "") if law is None else _read_law(law)
+    fitted = None if law is None else read_law(law)
     update = _rule(rule) if fitted is None else _rule_of(fitted, rule)
     gamma = rates_by_words(rates.words())
     if fitted is not None:
@@ -213,7 +214,7 @@ def plan(
         "replacement": replacement,
     }
     if law is not None:
-        inputs["law"] = {"file": law.name, "sha256": digest(text)}
+        inputs["law"] = {"file": law.name, "sha256": digest(law.read_text())}
     planned = make_plan(
         gamma,
         samples if tokens is None else tokens,
@@ -258,18 +259,6 @@ def _rule(options: Options) -> UpdateRule:
         *others, last = OPTIMIZERS
         raise InputError("rule", f"must be named: {', '.join(others)} or {last}")
     return rule_by_words(words)
-
-
-def _read_law(path: Path) -> tuple[TrainingLaw, str]:
-    """A law and the text of its file."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError):
-        raise InputError("law", "must be a file that can be read", f"{path}") from None
-    try:
-        return TrainingLaw.from_json(text), text
-    except InputError as error:
-        raise error.within(path.name) from None
 
 
 def _rule_of(law: TrainingLaw, options: Options) -> UpdateRule:

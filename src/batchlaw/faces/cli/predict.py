@@ -17,7 +17,8 @@ from batchlaw._base.version import __version__
 from batchlaw.design.logs_by_words import stated_rate_words, stated_rates
 from batchlaw.faces.cli.check import read_plan
 from batchlaw.faces.cli.inputs import Options, option_class
-from batchlaw.from_data.laws.training_law import LEVEL, Prediction, TrainingLaw
+from batchlaw.faces.cli.law_file import read_law
+from batchlaw.from_data.laws.training_law import LEVEL, Prediction
 
 CONSTANT = "constant"
 
@@ -87,19 +88,6 @@ def predict(
     if output is not None:
         print(f"the loss along the run is in {output}")
     return 0
-
-
-def read_law(path: Path) -> TrainingLaw:
-    """A law from its file."""
-    try:
-        return TrainingLaw.from_json(path.read_text())
-    except OSError as error:
-        needed, hint = "must be a readable law", error.strerror or ""
-        raise InputError("law", needed, hint=hint, subject=str(path)) from None
-    except UnicodeDecodeError:
-        raise InputError("law", "must be a JSON file of text", subject=str(path)) from None
-    except InputError as error:
-        raise error.within(path) from None
 
 
 def _schedule(
