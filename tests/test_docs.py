@@ -21,7 +21,7 @@ NUMBER = r"-?\d+\.\d+"
 COMMANDS = [name for name in app if not name.startswith("-")]
 # Commands that take seconds; the others are understood by the command line here, and run elsewhere.
 QUICK = {"--help", "check", "design", "estimate", "law", "plan", "risk", "static-batch", "sweep"}
-TARGETS = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+TARGETS = re.findall(r"^([\w-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 # Dask's.
 OTHERS_OPTIONS = {"--nthreads"}
 # Blocks that don't run with their page: a package that is not installed, as the page says; and the

@@ -64,7 +64,7 @@ def fit(
     dataset
         A block of the project's own runs instead, to try it out: its runs with constant batches.
     baselines
-        Compare with published laws on the same schedules left out; about 3 s for each schedule.
+        Compare with published laws on the same schedules left out; about 5 s for each schedule.
     level
         Probability that the intervals claim.
     output

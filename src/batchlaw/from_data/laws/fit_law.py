@@ -59,7 +59,7 @@ def baseline_scores(
 ) -> dict[str, float | str]:
     """Errors of published laws, and of the project's own theory, on schedules left out.
 
-    In the folds of `fit_law`, from the same losses; about 3 s for each schedule.
+    In the folds of `fit_law`, from the same losses; about 5 s for each schedule.
 
     Parameters
     ----------

@@ -66,8 +66,8 @@ def published_scores(
     """What `Candidate.score` is for a member, for published laws in the same folds, by name.
 
     They see the same losses as the members do, seeds averaged; every schedule counts once. Folds
-    are searched from the fit to all schedules, as those of members are. Six laws on 15 schedules
-    take about 40 s. A law that cannot be fitted has the reason in place of its error.
+    are searched from the fit to all schedules, as those of members are. Six laws on ten
+    schedules take about 50 s. A law that cannot be fitted has the reason in place of its error.
     """
     runs = [Run(g.run.rates, g.run.batches, g.steps, g.losses) for g in groups]
     scores: dict[str, float | str] = {}
