@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from batchlaw._base.errors import InputError
 from batchlaw._base.machine import cores
 from batchlaw.from_data.laws.bands import Misfit, covariance
-from batchlaw.from_data.laws.curves import Group, Scale, groups
+from batchlaw.from_data.laws.curves import Scale, groups, schedule_key
 from batchlaw.from_data.laws.member import members
 from batchlaw.from_data.laws.selection import best, cross_validated
 from batchlaw.from_data.laws.training_law import Seen, TrainingLaw
@@ -36,19 +36,17 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
     rule
         The optimizer, where the runs do not have it.
     """
-    if isinstance(runs, Run) or not all(isinstance(run, Run) for run in runs):
-        raise InputError("runs", "must be a list of bl.Run", type(runs).__name__)
+    runs = _checked(runs)
     if len(runs) < FEWEST:
         raise InputError(
             "runs", f"must be at least {FEWEST}, with different schedules", f"{len(runs)}"
         )
+    schedules = len({schedule_key(run) for run in runs})
+    if schedules < FEWEST:
+        raise InputError("runs", f"must have at least {FEWEST} different schedules", f"{schedules}")
     own = _rule(runs, rule)
     scale = Scale.of(runs)
     found = groups(runs, scale)
-    if len(found) < FEWEST:
-        raise InputError(
-            "runs", f"must have at least {FEWEST} different schedules", f"{len(found)}"
-        )
     family = members(own, scale, _several_batches(runs))
     # Searches spend their time in compiled loops, which leave other threads free.
     with ThreadPoolExecutor(cores()) as pool:
@@ -58,14 +56,33 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
         chosen.fit,
         covariance(chosen.fit, found),
         Misfit.of(chosen, found, runs),
-        _seen(runs, found),
+        _seen(runs, schedules),
         {c.fit.member.name: c.score for c in candidates},
         tuple(_unidentified(runs)),
     )
 
 
+def _checked(runs: Sequence[Run]) -> list[Run]:
+    """The runs, each with something that moves and losses that a floor of at least 0 can have."""
+    if isinstance(runs, Run) or not isinstance(runs, Iterable):
+        raise InputError("runs", "must be a list of bl.Run", type(runs).__name__)
+    given = list(runs)
+    for i, run in enumerate(given):
+        if not isinstance(run, Run):
+            raise InputError("runs", "must be bl.Run", f"{type(run).__name__} at position {i + 1}")
+        if not run.rates.any():
+            need = "must each have a rate above 0"
+            raise InputError("runs", need, f"only zeros in run {i + 1}")
+        if run.losses.min() < 0.0:
+            need = "must have losses of at least 0"
+            raise InputError("runs", need, f"{run.losses.min():g} in run {i + 1}")
+    return given
+
+
 def _rule(runs: Sequence[Run], rule: UpdateRule | None) -> UpdateRule:
     """The optimizer of the runs; one for all."""
+    if rule is not None and not isinstance(rule, UpdateRule):
+        raise InputError("rule", "must be an update rule, such as bl.sgd()", repr(rule)[:60])
     rules = {repr((r.name, options_of(r))): r for r in (run.rule for run in runs) if r is not None}
     if len(rules) > 1:
         names = ", ".join(sorted({optimizer_of(r) for r in rules.values()}))
@@ -82,10 +99,10 @@ def _several_batches(runs: Sequence[Run]) -> bool:
     return max(float(run.batches.max()) for run in runs) > 1.2 * low
 
 
-def _seen(runs: Sequence[Run], found: Sequence[Group]) -> Seen:
+def _seen(runs: Sequence[Run], schedules: int) -> Seen:
     return Seen(
         len(runs),
-        len(found),
+        schedules,
         max(int(run.steps[-1]) for run in runs),
         min(float(run.batches.min()) for run in runs),
         max(float(run.batches.max()) for run in runs),

@@ -99,8 +99,7 @@ class TrainingLaw:
     misfit : Misfit
     seen : Seen
     held_out : mapping
-        Root mean square error over the last 30 % of schedules that were left out, by member and
-        by published law.
+        Root mean square error over the last 30 % of schedules that were left out, by member.
     unidentified : tuple
         Parameters that these runs say nothing about, with the reason.
     """
@@ -159,6 +158,8 @@ class TrainingLaw:
 
         The band has the uncertainty of the parameters, the misfit that runs of similar length and
         rate show (larger where batches change as in none of them), and the spread between seeds.
+        It does not hold for the first updates, a tenth of the longest run: no loss of them was
+        fitted.
 
         Parameters
         ----------
@@ -169,7 +170,6 @@ class TrainingLaw:
         level
             Probability that the band claims, for each loss by itself.
         """
-        level = checks.real("level", level, above=0.0, below=1.0)
         count = np.size(rates)
         places = (
             np.unique(np.linspace(1, count, min(count, 100)).round()) if steps is None else steps
@@ -238,7 +238,11 @@ class TrainingLaw:
             moved = x.copy()
             moved[j] += move
             slope[j] = (exponent(moved) - here) / move
-        variance = float(slope @ self.covariance[: x.size, : x.size] @ slope)
+        # A coordinate that the runs do not identify is off by its whole range, and not more.
+        block = self.covariance[: x.size, : x.size]
+        ranges = np.array([p.inner(p.high) - p.inner(p.low) for p in self.member.shape])
+        slope *= np.minimum(1.0, ranges / np.sqrt(np.maximum(np.diag(block), 1e-300)))
+        variance = float(slope @ block @ slope)
         half = quantile(level) * math.sqrt(max(variance, 0.0))
         return here, here - half, here + half
 
@@ -316,6 +320,8 @@ class TrainingLaw:
         rates: ArrayLike, batches: ArrayLike, steps: ArrayLike
     ) -> tuple[FloatArray, FloatArray, IntArray]:
         gamma = checks.vector("rates", rates)
+        if not gamma.any():
+            raise InputError("rates", "must have one above 0", "only zeros")
         sizes = checks.batches(batches, gamma.size, whole=False)
         if sizes.shape[0] != 1:
             raise InputError("batches", "must be those of one run", f"{sizes.shape[0]} schedules")
@@ -329,6 +335,7 @@ def quantile(level: float) -> float:
     """Half a band of this probability, in standard deviations."""
     from scipy import stats
 
+    level = checks.real("level", level, above=0.0, below=1.0)
     return float(stats.norm.ppf(0.5 + 0.5 * level))
 
 
