@@ -88,6 +88,7 @@ bench: .venv/.dev  ## speed ratios and errors of approximations, each measured i
 DATA ?= data
 bench-laws: .venv/.dev  ## fitted laws on public curves (DATA=folder, see benchmarks/laws_public.py) and on our own
 	$(BIN)/python benchmarks/fitted_laws.py "$(DATA)"
+	$(BIN)/python benchmarks/trained_law_plans.py
 
 clean:  ## remove the environment, results and caches
 	rm -rf .venv results build docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,7 +1,7 @@
 """Plans from laws fitted to constant batches, trained: beside constant and every rule of thumb.
 
-    python benchmarks/trained_law_plans.py                        # the tables, two minutes
-    python benchmarks/trained_law_plans.py --measure              # train again what is not stored
+    python benchmarks/trained_law_plans.py                        # the table, two minutes
+    python benchmarks/trained_law_plans.py --measure              # train what is not stored
     python benchmarks/trained_law_plans.py --docs docs/training_laws.md
 
 For every model and optimizer of the benchmark of batch schedules a law is fitted to its runs of
@@ -10,15 +10,17 @@ from it for every shape of the rates. It is trained as the benchmark's runs are,
 What ``batchlaw plan`` recommends is that plan where the band of its predicted difference to
 constant (90 %) excludes zero, else the constant batch.
 
-Stored are the losses, with the batches that were trained. Differences are paired by seed, with a
-95 % interval from the fit of the setting (``benchmarks/batch_schedules.py``).
+Stored are the losses and the batches that were trained; ``--measure`` trains those of a setting
+that has stored ones, and plans of today's code for others. Differences to constant have a 95 %
+interval from the fit of the setting's losses with effects of schedule and seed
+(``benchmarks/batch_schedules.py``).
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -37,47 +39,61 @@ STORE = Path(__file__).with_suffix(".csv")
 FIELDS = ("block", "rates", "seed", "validation", "batches")
 NAME = "law plan"
 STAGES = 8
+BLOCKS_TRAINED = ("small-adamw", "small-adamw-0.95", "small-flat")
 
 
-def plans(found):
-    """(setting, batches, (difference, low, high)) of the law's plan, as of today's code."""
+def laws(found):
+    """Every setting with the law of its model and optimizer."""
     kinds = defaultdict(list)
     for setting in found:
         kinds[setting.kind].append(setting)
     for group in kinds.values():
         runs = [run for s in group for seeds in s.runs.values() for run in seeds.values()]
         law = bl.fit_law([run for run in runs if np.ptp(run.batches) == 0.0])
-        for setting in group:
-            own = board.first(setting.runs[CONSTANT])
-            batches = law_optimum(law, own.rates, int(own.samples), Limits(stages=STAGES))
-            change = law.difference((own.rates, batches), (own.rates, own.batches))
-            yield setting, np.asarray(batches), change
+        yield from ((setting, law) for setting in group)
+
+
+def planned(law, own):
+    """Batches of the law's plan in place of a constant batch, as of today's code."""
+    return law_optimum(law, own.rates, int(own.samples), Limits(stages=STAGES))
 
 
 def text(batches):
     return " ".join(f"{end}:{size}" for end, size in stages_of(batches))
 
 
+def batches_of(stages):
+    """From what ``text`` wrote."""
+    ends, sizes = np.array([pair.split(":") for pair in stages.split()], int).T
+    return np.repeat(sizes, np.diff(ends, prepend=0))
+
+
 def stored():
-    """(block, rates, batches) -> seed -> loss."""
-    rows = defaultdict(dict)
+    """(block, rates) -> (stages, seed -> loss)."""
+    rows = {}
     if STORE.exists():
         with STORE.open(newline="") as file:
             for row in csv.DictReader(file):
-                key = row["block"], row["rates"], row["batches"]
-                rows[key][int(row["seed"])] = float(row["validation"])
+                stages, losses = rows.setdefault((row["block"], row["rates"]), (row["batches"], {}))
+                if stages != row["batches"]:
+                    raise SystemExit(f"{STORE}: two plans for {row['block']}, {row['rates']}")
+                losses[int(row["seed"])] = float(row["validation"])
     return rows
 
 
 def measure(found):
     """Train what is not stored; every loss is written when it is there."""
-    there = stored()
-    todo = []
-    for setting, batches, _ in plans(found):
+    there, todo = stored(), []
+    for setting, law in laws(found):
+        own = board.first(setting.runs[CONSTANT])
+        stages, losses = there.get((setting.block, setting.rates), ("", {}))
+        batches = batches_of(stages) if stages else planned(law, own)
         group = next(g for g in BLOCKS[setting.block].groups if g.rates == setting.rates)
-        for seed in sorted(setting.runs[CONSTANT]):
-            if seed not in there[setting.block, setting.rates, text(batches)]:
-                todo.append((seed, setting, group, batches))
+        todo += [
+            (seed, setting, group, batches)
+            for seed in sorted(setting.runs[CONSTANT])
+            if seed not in losses
+        ]
     if not STORE.exists():
         STORE.write_text(",".join(FIELDS) + "\n")
     for seed, setting, group, batches in sorted(todo, key=lambda one: one[0]):
@@ -88,42 +104,48 @@ def measure(found):
         print(setting.block, setting.rates, seed, f"{loss:.4f}", flush=True)
 
 
+def measured(setting, losses, batches):
+    """The difference of trained plans to constant; the setting has them as a schedule after it."""
+    own = board.first(setting.runs[CONSTANT])
+    facts = {**own.facts, "schedule": NAME, "also": ""}
+    setting.runs[NAME] = {
+        seed: bl.Run(own.rates, batches, [own.updates], [loss], facts=facts)
+        for seed, loss in losses.items()
+    }
+    vars(setting).pop("effects", None)  # fitted again, with the plan
+    return setting.difference(NAME)
+
+
 def trained(found):
     """One line per setting: the law's promise, what training showed, and the best rule."""
     there = stored()
-    lines, counts = [], defaultdict(int)
-    for setting, batches, (change, low, high) in plans(found):
-        losses = there.get((setting.block, setting.rates, text(batches)))
-        if not losses:
-            lines.append((setting.block, setting.rates, f"{change:+.4f}", *["not trained"] * 5))
-            continue
-        rules = [n for n in setting.compared if n != CONSTANT]
-        facts = dict(board.first(setting.runs[CONSTANT]).facts)
+    lines, counts = [], Counter()
+    for setting, law in laws(found):
         own = board.first(setting.runs[CONSTANT])
-        facts |= {"schedule": NAME, "also": ""}
-        setting.runs[NAME] = {
-            seed: bl.Run(own.rates, batches, [own.updates], [loss], facts=facts)
-            for seed, loss in losses.items()
-        }
-        del setting.effects  # fitted again with the plan
-        measured = setting.difference(NAME)
+        rules = [name for name in setting.compared if name != CONSTANT]
+        stages, losses = there[setting.block, setting.rates]
+        batches = batches_of(stages)
+        change, low, high = law.difference((own.rates, batches), (own.rates, own.batches))
+        found_now = planned(law, own)
+        now = law.difference((own.rates, found_now), (own.rates, own.batches))[0]
+        plan = measured(setting, losses, batches)
         best = min(rules, key=lambda name: setting.difference(name).mean)
         rival = setting.difference(best)
         recommended = high < 0.0
-        answer = measured if recommended else board.Difference(0.0, 0.0, 0.0)
+        answer = plan if recommended else board.Difference(0.0, 0.0, 0.0)
         counts["settings"] += 1
-        counts["worse"] += answer.side > 0
-        some_rule = rival.side < 0
-        counts["gainable"] += some_rule
-        counts["gained"] += some_rule and answer.side < 0
-        counts["best"] += answer.mean <= rival.mean + max(measured.half, rival.half)
+        counts["recommended"] += recommended
+        counts["worse than constant"] += answer.side > 0
+        counts["some rule gains"] += rival.side < 0
+        counts["of these, gained"] += rival.side < 0 and answer.side < 0
+        counts["best, or within the best rule's interval"] += answer.mean <= rival.mean + rival.half
         lines.append((
             setting.block, setting.rates, f"{change:+.4f} ({low:+.4f} to {high:+.4f})",
-            "the plan" if recommended else "constant",
-            bold(measured), f"{best}: {bold(rival)}", str(len(losses)), text(batches),
+            "the plan" if recommended else "constant", bold(plan), f"{best}: {bold(rival)}",
+            str(len(losses)), f"{now:+.4f}", stages,
         ))  # fmt: skip
-    header = ("block", "rates", "predicted difference to constant (90 %)", "recommended",
-              "trained difference of the plan (95 %)", "best rule", "seeds", "stages")  # fmt: skip
+    header = ("block", "rates", "predicted (90 %)", "recommended", "trained (95 %)", "best rule",
+              "seeds", "today's plan, predicted", "stages that were trained")  # fmt: skip
     return header, lines, counts
 
 
@@ -137,9 +159,7 @@ def main():
     parser.add_argument("--measure", action="store_true", help="train what is not stored")
     parser.add_argument("--docs", type=Path, help="a page whose table is written anew")
     given = parser.parse_args()
-    found = [
-        s for s in board.settings() if s.block in ("small-adamw", "small-adamw-0.95", "small-flat")
-    ]
+    found = [setting for setting in board.settings() if setting.block in BLOCKS_TRAINED]
     if given.measure:
         measure(found)
     header, lines, counts = trained(found)

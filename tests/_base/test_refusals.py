@@ -17,12 +17,14 @@ from cyclopts import CycloptsError
 
 import batchlaw as bl
 from batchlaw.faces.cli import app, main
+from small_laws import small_law
 
 SNAPSHOT = Path(__file__).parents[1] / "refusals.txt"
 
 small = bl.Problem.from_spectrum([0.9, 0.4, 0.1], [1.0, 0.5, 2.0], 1.3)
 rates = bl.wsd(10, 0.2)
 kappa = bl.influence(small, rates)
+fitted = small_law()
 planned = bl.Plan(rates, ((10, 8),), 80)
 law = {"steps": 64, "peak": 0.05, "batches": 8}
 features = np.random.default_rng(0).standard_normal((30, 3))
@@ -202,6 +204,15 @@ CALLS = {
         ("bl.plan(rates, 80, rule=bl.sgd(), spectrum=[1.0, 0.5])", "spectrum"),
         ("bl.plan(rates, 80)", "rule"),
         ("bl.plan(rates, 80, influence=kappa[:5])", "influence"),
+        ("bl.plan(rates, 80, law='law.json')", "law"),
+        ("bl.plan(rates, 80, law=fitted, influence=kappa)", "influence"),
+        ("bl.plan(rates, 80, law=fitted, spectrum=small)", "spectrum"),
+        ("bl.plan(rates, 80, law=fitted, noise='model')", "noise"),
+        ("bl.plan(rates, 80, law=fitted, rule=bl.sgd(0.9))", "rule"),
+        ("bl.plan(rates, 80, law=fitted, loss=3.0, lowest_loss=2.0)", "loss"),
+        ("bl.plan(rates, 80, law=fitted, choose_peak=True)", "choose_peak"),
+        ("bl.plan(rates, 1000, law=fitted, choose_steps=True)", "choose_steps"),
+        ("bl.plan(rates, 80, rule=bl.sgd(), choose_steps=True)", "choose_steps"),
         ("bl.plan(rates, 80, influence=kappa, rule=bl.sgd(0.5))", "rule"),
         ("bl.plan(rates, 80, rule=bl.sgd(), noise='model')", "noise"),
         ("bl.plan(rates, 80, rule=bl.sgd(average=[0.0] * 10))", "average"),

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 
 from batchlaw._base.checks import FloatArray, IntArray
 from batchlaw.batches.limits import Limits
+from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.model.spectrum import Spectrum
 from batchlaw.plans.verdict import Verdict
 from batchlaw.plans.worth import LossLevel
@@ -31,6 +32,9 @@ class PlanTask:
     score_rules: bool
     bold: bool
     loss: LossLevel | None
+    law: TrainingLaw | None = None
+    choose_steps: bool = False
+    choose_peak: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +42,8 @@ class Advice:
     """Batches, their prediction by name, what it assumes, and the verdict.
 
     ``constant`` is the constant batch that the limits allow, with which all is compared, at equal
-    samples where it can't spend them all.
+    samples where it can't spend them all. ``rates`` are those to use where they are not the given
+    ones.
     """
 
     batches: FloatArray | IntArray
@@ -46,6 +51,7 @@ class Advice:
     prediction: dict[str, float]
     assumptions: tuple[str, ...]
     verdict: Verdict
+    rates: FloatArray | None = None
 
 
 def equal_samples(constant: IntArray, batches: FloatArray | IntArray) -> FloatArray:

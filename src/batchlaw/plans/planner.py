@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -11,10 +13,12 @@ from batchlaw._base import checks
 from batchlaw._base.errors import InputError, arg
 from batchlaw.batches.limits import Limits
 from batchlaw.design.run_length import CostModel
+from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.model.spectrum import Spectrum, check_spectrum
 from batchlaw.plans.adam_plan import adam_plan
 from batchlaw.plans.advice import Advice, PlanTask
 from batchlaw.plans.influence_plan import influence_plan
+from batchlaw.plans.law_plan import check_law, law_plan, same_rule
 from batchlaw.plans.plan import UNITS, Plan, samples_of_budget, stages_of
 from batchlaw.plans.worth import LossLevel
 from batchlaw.risk.procedure import PROCEDURES, Procedure, procedure_by_words
@@ -37,6 +41,7 @@ def plan(
     *,
     spectrum: Spectrum | None = None,
     influence: ArrayLike | None = None,
+    law: TrainingLaw | None = None,
     rule: UpdateRule | None = None,
     noise: ArrayLike | str | None = None,
     stages: int | None = STAGES,
@@ -54,6 +59,8 @@ def plan(
     bold: bool = False,
     loss: float | None = None,
     lowest_loss: float | None = None,
+    choose_steps: bool = False,
+    choose_peak: bool = False,
     cost: CostModel | None = None,
     inputs: Mapping[str, Any] | None = None,
     seed: int | None = None,
@@ -76,9 +83,13 @@ def plan(
     influence : (T,) or (K, T) array, optional
         In place of a spectrum: the influence of every update, from ``adam_influence`` or measured;
         or K candidates, for which the plan minimises the worst case.
+    law
+        In place of both: a law fitted to runs of the same model, from ``bl.fit_law``. The plan has
+        the least final loss that it predicts, over batches within those of its runs, and is
+        recommended where the band of its difference to a constant batch's excludes zero.
     rule
         The update rule, ``bl.sgd(...)`` or ``bl.adam(...)``. It must be given, but not with
-        ``influence``, which already includes it.
+        ``influence``, which already includes it; with ``law`` it must be that of the runs.
     noise : (T,) array or "model", optional
         Variance of the gradient noise at every step, up to a factor, from a pilot run; or the
         problem's own, s2 + bias_t. The plan then follows sqrt(kappa_t noise_t).
@@ -111,10 +122,15 @@ def plan(
         Whether to score the rules that people use beside the plan of a known problem, for SGD in
         one pass.
     bold
-        The best schedule found, even where a constant batch is recommended.
+        The best schedule found, even where a constant batch is recommended; with ``law`` also over
+        batches that its runs have not shown.
     loss, lowest_loss
         Final loss with a constant batch, and the lowest that the model can reach: what the plan is
         worth is then also stated in the loss.
+    choose_steps, choose_peak
+        With ``law``: choose the number of updates, for the same budget, or the peak rate, within
+        those of the runs, where that lowers the predicted loss beyond its band. The shape of the
+        rates is kept.
     cost
         What an update takes, for the time of the run.
     inputs
@@ -141,10 +157,16 @@ def plan(
         score_rules=score_rules,
         bold=bold,
         loss=LossLevel.of(loss, lowest_loss),
+        law=None if law is None else check_law(law),
+        choose_steps=choose_steps,
+        choose_peak=choose_peak,
     )
     advice = _advice(task, influence)
+    recorded = dict(inputs or {})
+    if task.law is not None:
+        recorded.setdefault("law", {"sha256": digest(task.law.to_json())})
     return Plan(
-        rates=gamma,
+        rates=gamma if advice.rates is None else advice.rates,
         stages=stages_of(advice.batches),
         budget=budget,
         unit=unit,
@@ -153,12 +175,25 @@ def plan(
         prediction=advice.prediction | _seconds(advice, cost),
         assumptions=advice.assumptions,
         verdict=advice.verdict,
-        inputs=dict(inputs or {}),
+        inputs=recorded,
         seed=seed,
     )
 
 
+def digest(text: str) -> str:
+    """What identifies a file's text in a plan."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def _advice(task: PlanTask, influence: ArrayLike | None) -> Advice:
+    if task.law is not None:
+        if influence is not None:
+            reason = "which replaces it: give one or the other"
+            raise InputError("influence", f"has no use with {arg('law')}, {reason}")
+        return law_plan(replace(task, rule=same_rule(task.law, task.rule)))
+    for name, given in (("choose_steps", task.choose_steps), ("choose_peak", task.choose_peak)):
+        if given:
+            raise InputError(name, f"needs a {arg('law')} of training runs")
     if influence is None and task.rule is None:
         # There is no default: what a plan is worth depends on the optimizer.
         raise InputError(

@@ -13,6 +13,11 @@ from batchlaw._base.errors import InputError
 
 _TEXTS = ("optimizer", "recommendation", "worth", "evidence")
 _RANGE = 3
+# Only in plans by a law of training runs.
+_BY_LAW = ("differences", "settings")
+# Updates, peak rate, mean batch, predicted final loss, and the difference to that of the given
+# updates and peak: low end of its band, prediction, high end.
+SETTING = ("steps", "peak", "batch", "loss", "low", "change", "high")
 # Names beside those of rules in ``Verdict.regrets``.
 PLAN, CONSTANT_BATCH = "this plan", "constant batch"
 
@@ -40,6 +45,12 @@ class Verdict:
         By what a plan over a range was chosen: the largest excess, over all problems, relative to
         that of the best schedule found for the problem alone. Of the rules, ``PLAN`` and
         ``CONSTANT_BATCH``; empty for plans that were not chosen so.
+    differences
+        Of plans by a law of training runs: the rules' final loss less the constant batch's, at
+        equal samples; the low end of the band, the prediction and the high end.
+    settings
+        Of such plans, where updates or peak rate were to be chosen: ``SETTING`` of each that was
+        tried, with a constant batch.
     """
 
     optimizer: str
@@ -49,15 +60,20 @@ class Verdict:
     rules: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     regrets: Mapping[str, float] = field(default_factory=dict)
+    differences: Mapping[str, tuple[float, float, float]] = field(default_factory=dict)
+    settings: tuple[Mapping[str, float], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for a plan's JSON."""
         rules = {name: list(row) for name, row in self.rules.items()}
-        return asdict(self) | {
+        known = asdict(self) | {
             "rules": rules,
             "steps": dict(self.steps),
             "regrets": dict(self.regrets),
+            "differences": {name: list(row) for name, row in self.differences.items()},
+            "settings": [dict(row) for row in self.settings],
         }
+        return {name: v for name, v in known.items() if v or name not in _BY_LAW}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Verdict:
@@ -66,20 +82,40 @@ class Verdict:
         rules: Any = values.get("rules")
         steps: Any = values.get("steps")
         regrets: Any = values.get("regrets", {})  # files of earlier versions have none
-        known = set(values) | {"regrets"} == {*_TEXTS, "rules", "steps", "regrets"}
+        differences: Any = values.get("differences", {})
+        settings: Any = values.get("settings", [])
+        optional = {"regrets", *_BY_LAW}
+        known = set(values) | optional == {*_TEXTS, "rules", "steps", *optional}
         known = known and all(isinstance(text, str) for text in texts)
         known = known and isinstance(regrets, dict) and all(map(_is_number, regrets.values()))
-        if not (known and _are_ranges(rules) and _are_steps(steps, rules)):
+        known = known and _are_ranges(rules) and _are_ranges(differences)
+        if not (known and _are_steps(steps, {**rules, **differences}) and _are_settings(settings)):
             raise InputError(
                 "verdict",
                 f"must have {', '.join(_TEXTS)}, rules, each rule with three numbers, steps, "
                 "whole numbers for some of the rules, and regrets, numbers",
                 subject="plan field verdict",
             )
-        ranges = {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
-        known_texts = {name: values[name] for name in _TEXTS}
         numbers = {name: float(value) for name, value in regrets.items()}
-        return cls(**known_texts, rules=ranges, steps=dict(steps), regrets=numbers)
+        return cls(
+            **{name: values[name] for name in _TEXTS},
+            rules=_ranges(rules),
+            steps=dict(steps),
+            regrets=numbers,
+            differences=_ranges(differences),
+            settings=tuple({name: row[name] for name in SETTING} for row in settings),
+        )
+
+
+def _ranges(rules: Mapping[str, Any]) -> dict[str, tuple[float, float, float]]:
+    return {name: (float(a), float(b), float(c)) for name, (a, b, c) in rules.items()}
+
+
+def _are_settings(rows: Any) -> bool:
+    return isinstance(rows, list) and all(
+        isinstance(row, dict) and set(row) == set(SETTING) and all(map(_is_number, row.values()))
+        for row in rows
+    )
 
 
 def _are_ranges(rules: Any) -> bool:

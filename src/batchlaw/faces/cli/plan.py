@@ -27,15 +27,23 @@ from batchlaw.faces.cli.inputs import (
     option_class,
 )
 from batchlaw.faces.cli.table import sparkline, text_table
+from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.model.problem import Problem
 from batchlaw.model.spectrum import EXPONENTS, PowerLaw, Spectrum
 from batchlaw.plans.influence_verdict import UNPREDICTED
+from batchlaw.plans.law_plan import same_rule
 from batchlaw.plans.plan import NOISE, Plan, samples_of_budget
-from batchlaw.plans.planner import STAGES, plannable
+from batchlaw.plans.planner import STAGES, digest, plannable
 from batchlaw.plans.planner import plan as make_plan
 from batchlaw.plans.trainers import TRAINERS, export
-from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN
-from batchlaw.schedule.optimizers import optimizer_word, rule_by_words, rule_words
+from batchlaw.plans.verdict import CONSTANT_BATCH, PLAN, Verdict
+from batchlaw.schedule.optimizers import (
+    optimizer_of,
+    optimizer_word,
+    options_of,
+    rule_by_words,
+    rule_words,
+)
 from batchlaw.schedule.update_rule import OPTIMIZERS, UpdateRule
 
 # Changes against the constant batch, in per cent: the whole risk first.
@@ -53,8 +61,11 @@ OTHERS = {
     "worst_ratio_over_exponents": "at worst over the exponents, over the rule that knows it",
     "effective_batch": "effective batch",
     "constant_batch": "the constant batch",
+    "batch_exponent": "what is left of the noise falls with the batch to the power of",
     "boundary_loss": "what fewer candidate boundaries can have lost, relative",
 }
+# Ends of the bands of a law of training runs.
+BAND = ("90 % from", "to")
 # Predictions that make shares of noise superfluous.
 NOTE_OF_EXCESS = {"excess_against_constant", "median_excess_against_constant"}
 # Shares of noise in the excess, for plans that do not know it.
@@ -88,6 +99,9 @@ def plan(
     exponent: str | None = None,
     scale: float | None = None,
     noise: str | None = None,
+    law: Path | None = None,
+    choose_steps: Flag = False,
+    choose_peak: Flag = False,
     budget: Whole | None = None,
     tokens: Whole | None = None,
     sequence_length: Whole | None = None,
@@ -124,6 +138,13 @@ def plan(
     noise
         CSV file with a column noise: the gradient noise at every step, up to a common factor;
         or "model", with a problem: its label noise and bias along the run.
+    law
+        A law fitted to your own runs, from batchlaw fit: the plan has the least final loss that it
+        predicts, and the optimizer is that of the runs.
+    choose_steps
+        With a law: choose the number of updates too, for the same budget.
+    choose_peak
+        With a law: choose the peak rate too, within those of its runs.
     budget
         Samples to spend.
     tokens
@@ -149,7 +170,8 @@ def plan(
     replacement
         Draw multi-pass batches with replacement.
     bold
-        Print the best schedule found, even where a constant batch is recommended.
+        Print the best schedule found, even where a constant batch is recommended; with a law also
+        over batches that its runs have not shown.
     loss
         Final loss with a constant batch; with lowest-loss, the worth is stated in the loss.
     lowest_loss
@@ -163,8 +185,11 @@ def plan(
         Directory for plan.json, plan.csv and plan.png.
     """
     trainer = None if format_ is None else TRAINERS[checks.choice("format", format_, TRAINERS)]
-    update = _rule(rule)
+    fitted, text = (None, "") if law is None else _read_law(law)
+    update = _rule(rule) if fitted is None else _rule_of(fitted, rule)
     gamma = rates_by_words(rates.words())
+    if fitted is not None:
+        _refuse_spectrum(problem, exponent, scale)
     spectrum = _spectrum(problem, exponent, scale)
     if noise == "model" and not isinstance(spectrum, Problem):
         raise InputError("noise", f'must be a CSV file, or "model" with {arg("problem")}')
@@ -187,10 +212,13 @@ def plan(
         "noise": None if noise is None else Path(noise).name,
         "replacement": replacement,
     }
+    if law is not None:
+        inputs["law"] = {"file": law.name, "sha256": digest(text)}
     planned = make_plan(
         gamma,
         samples if tokens is None else tokens,
         spectrum=spectrum,
+        law=fitted,
         rule=update,
         noise=noise if noise in (None, "model") else read_schedule(Path(noise), "noise"),
         stages=stages,
@@ -206,6 +234,8 @@ def plan(
         bold=bold,
         loss=loss,
         lowest_loss=lowest_loss,
+        choose_steps=choose_steps,
+        choose_peak=choose_peak,
         cost=_cost(step_seconds, width),
         inputs=inputs,
         seed=problem_seed(problem.words()) if "problem" in problem.words() else None,
@@ -228,6 +258,37 @@ def _rule(options: Options) -> UpdateRule:
         *others, last = OPTIMIZERS
         raise InputError("rule", f"must be named: {', '.join(others)} or {last}")
     return rule_by_words(words)
+
+
+def _read_law(path: Path) -> tuple[TrainingLaw, str]:
+    """A law and the text of its file."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError):
+        raise InputError("law", "must be a file that can be read", f"{path}") from None
+    try:
+        return TrainingLaw.from_json(text), text
+    except InputError as error:
+        raise error.within(path.name) from None
+
+
+def _rule_of(law: TrainingLaw, options: Options) -> UpdateRule:
+    """The law's optimizer; options that are not its own are refused."""
+    words = options.words()
+    if words:
+        given = rule_by_words({"optimizer": optimizer_of(law.rule)} | words)
+        own, others = options_of(law.rule), options_of(given)
+        names = [name for name in words if name != "optimizer" and own.get(name) != others[name]]
+        if optimizer_of(given) != optimizer_of(law.rule) or names:
+            return same_rule(law, given)
+    return law.rule
+
+
+def _refuse_spectrum(problem: PlanProblem, exponent: str | None, scale: float | None) -> None:
+    given = problem.words() | {"exponent": exponent, "scale": scale}
+    for name, value in given.items():
+        if value is not None:
+            raise InputError(name, f"has no use with {arg('law')}, which replaces a spectrum")
 
 
 def _print_export(
@@ -366,6 +427,8 @@ def _hours(seconds: float) -> str:
 def _rules(planned: Plan) -> list[str]:
     """Rules that people use, scored in the same way, and by what the plan was chosen."""
     verdict = planned.verdict
+    if verdict is not None and verdict.differences:
+        return _losses(verdict)
     if verdict is None or not verdict.rules:
         return []
     regrets = verdict.regrets
@@ -383,6 +446,35 @@ def _rules(planned: Plan) -> list[str]:
     if changed:
         lines += [text_table(("with rates of their own", "steps", *spread), changed), ""]
     return [*lines, *_chosen_by(regrets), ""]
+
+
+def _losses(verdict: Verdict) -> list[str]:
+    """By a law of training runs: settings that were tried, and rules, in the final loss."""
+    lines = []
+    if verdict.settings:
+        rows = [
+            (
+                f"{row['steps']:.0f}",
+                f"{row['peak']:.3g}",
+                f"{row['batch']:.3g}",
+                f"{row['loss']:.4f}",
+                *(f"{row[name]:+.4f}" for name in ("change", "low", "high")),
+            )
+            for row in verdict.settings
+        ]
+        columns = "steps", "peak rate", "constant batch", "final loss", "to the given", *BAND
+        lines += [text_table(columns, rows), ""]
+    bands = {
+        name: [f"{x:+.4f}" for x in (middle, low, high)]
+        for name, (low, middle, high) in verdict.differences.items()
+    }
+    kept = [(name, *row) for name, row in bands.items() if name not in verdict.steps]
+    changed = [(name, f"{n}", *bands[name]) for name, n in verdict.steps.items()]
+    title = "against constant", *BAND
+    lines += [text_table(("other rules, the final loss", *title), kept), ""]
+    if changed:
+        lines += [text_table(("with rates of their own", "steps", *title), changed), ""]
+    return [*lines, "the rules are free of the limits on batches", ""]
 
 
 def _chosen_by(regrets: Mapping[str, float]) -> list[str]:

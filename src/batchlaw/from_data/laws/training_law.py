@@ -297,7 +297,7 @@ class TrainingLaw:
             if isinstance(error, InputError):
                 raise
             needed = "must be the JSON of a law that was fitted"
-            raise InputError("law", needed, hint=str(error)[:80]) from None
+            raise InputError("law", needed, hint=str(error)) from None
 
     def __str__(self) -> str:
         errors = sorted(self.held_out.items(), key=lambda item: item[1])
