@@ -178,11 +178,12 @@ def table(header, rows):
 
 def write(path, name, text):
     """Between the marks of a table in a page."""
-    begin, end = f"<!-- table: {name} -->\n", f"\n<!-- end: {name} -->"
-    page = path.read_text("utf-8")
-    before, _, rest = page.partition(begin)
-    _, _, after = rest.partition(end)
-    path.write_text(before + begin + text + end + after, "utf-8")
+    begin, end = f"<!-- table: {name} -->\n", f"<!-- end: {name} -->"
+    before, opened, rest = path.read_text("utf-8").partition(begin)
+    _, closed, after = rest.partition(end)
+    if not (opened and closed):
+        raise SystemExit(f"{path} has no marks of a table {name}")
+    path.write_text(f"{before}{begin}{text}\n{end}{after}", "utf-8")
 
 
 def main():

@@ -136,8 +136,9 @@ def trained(found):
         counts["settings"] += 1
         counts["recommended"] += recommended
         counts["worse than constant"] += answer.side > 0
-        counts["some rule gains"] += rival.side < 0
-        counts["of these, gained"] += rival.side < 0 and answer.side < 0
+        gains = any(setting.difference(name).side < 0 for name in rules)
+        counts["some rule gains"] += gains
+        counts["of these, gained"] += gains and answer.side < 0
         counts["best, or within the best rule's interval"] += answer.mean <= rival.mean + rival.half
         lines.append((
             setting.block, setting.rates, f"{change:+.4f} ({low:+.4f} to {high:+.4f})",

@@ -12,8 +12,8 @@ from numba import njit
 
 from batchlaw._base.kernels.common import REORDER
 
-# Below this effective rate the curvature is followed as at it: where nothing moves there is no
-# temperature, and no logarithm.
+# The temperature is taken at an effective rate of at least this: at a rate of zero nothing limits
+# the curvature, and its target would be without bound.
 SLOWEST = 1e-3
 
 
@@ -23,8 +23,8 @@ def states(rates, noise, steps, keep2, growth, shrink, open_share, lag):  # type
 
         v   <- keep2 v + (1 - keep2) h x,  corrected          x = noise
         a   =  g / sqrt(v)
-        e   =  a / n,   n^2 <- n^2 (1 - shrink g)^(2 c) + growth c a^2 h x
-        h   follows  target = (1 + s) / (e x + s)  logistically, within ``lag`` updates
+        e   =  a / n,   n^2 <- n^2 (1 - lambda g)^(2 c) + G c a^2 h x
+        h   follows  target = (1 + s) / (e x + s)  logistically, within ``lag`` rows
 
     Parameters
     ----------
@@ -35,16 +35,17 @@ def states(rates, noise, steps, keep2, growth, shrink, open_share, lag):  # type
     keep2
         Share of v that a row keeps; negative: v = 1 (no second moment).
     growth, shrink
-        Of the weights' squared norm n^2, per update; shrink is weight decay times the rate's unit.
+        G and lambda, of the norm n of the weights, per update: lambda is the weight decay times
+        the rate's unit.
     open_share
         s: the temperature at which curvature is half of what it is without noise; negative: h = 1.
     lag
-        In rows.
+        Rows within which h comes nearer to its target by a factor of e.
     """
     count = rates.size
     effective, curvature = np.empty(count), np.empty(count)
     h, v, forgotten, norm2 = 1.0, 0.0, 1.0, 1.0
-    grown = math.exp(1.0 / lag)
+    kept = math.exp(-1.0 / lag)
     for t in range(count):
         a = rates[t]
         if keep2 >= 0.0:
@@ -57,7 +58,7 @@ def states(rates, noise, steps, keep2, growth, shrink, open_share, lag):  # type
         norm2 += growth * steps * a * a * h * noise[t]
         if open_share >= 0.0:
             target = (1.0 + open_share) / (noise[t] * max(e, SLOWEST) + open_share)
-            h = target * h * grown / (target + h * (grown - 1.0))
+            h = target * h / (target * kept + h * (1.0 - kept))
     return effective, curvature
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from batchlaw._base.checks import FloatArray
-from batchlaw.from_data.laws.curves import Group, Rows
+from batchlaw.from_data.laws.curves import Group, Rows, schedule_key
 from batchlaw.from_data.laws.least_squares import BELIEF, STEP, Fit
 from batchlaw.from_data.laws.selection import Candidate
 from batchlaw.from_data.run import Run
@@ -94,8 +94,11 @@ def covariance(fit: Fit, groups: Sequence[Group]) -> FloatArray:
     least = (BELIEF * loss) ** 2
     spread = np.array([p.spread for p in fit.member.shape])
     curvature[np.arange(size), np.arange(size)] += least / spread**2
+    # Where nothing depends on a parameter, it can be anything: a variance of almost infinity.
+    diagonal = np.maximum(np.diag(curvature), 1e-300)
+    np.fill_diagonal(curvature, diagonal)
     # Units differ by many powers of ten: invert the correlations.
-    scale = np.sqrt(np.maximum(np.diag(curvature), 1e-300))
+    scale = np.sqrt(diagonal)
     inverse = np.linalg.pinv(curvature / np.outer(scale, scale), rcond=1e-12, hermitian=True)
     return np.asarray(unit_variance(fit, groups) * inverse / np.outer(scale, scale))
 
@@ -112,10 +115,9 @@ def unit_variance(fit: Fit, groups: Sequence[Group]) -> float:
 
 
 def _between_seeds(runs: Sequence[Run]) -> float:
-    losses: dict[tuple[bytes, bytes], list[float]] = {}
+    losses: dict[bytes, list[float]] = {}
     for run in runs:
-        key = run.rates.tobytes(), run.batches.tobytes()
-        losses.setdefault(key, []).append(run.final_loss)
+        losses.setdefault(schedule_key(run), []).append(run.final_loss)
     several = [np.array(own) for own in losses.values() if len(own) > 1]
     freedom = sum(own.size - 1 for own in several)
     if not freedom:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -114,10 +115,13 @@ class Group:
 
 
 def groups(runs: Sequence[Run], scale: Scale) -> list[Group]:
-    """One group for every schedule, without the first tenth (``FIRST``) of the longest run."""
+    """One group for every schedule, without the first tenth (``FIRST``) of the longest run.
+
+    Seeds whose losses were measured after different updates cannot be averaged: one group each.
+    """
     first = FIRST * scale.span
-    found: dict[tuple[bytes, bytes, bytes], list[tuple[FloatArray, Run]]] = {}
-    places: dict[tuple[bytes, bytes, bytes], IntArray] = {}
+    found: dict[tuple[bytes, bytes], list[tuple[FloatArray, Run]]] = {}
+    places: dict[tuple[bytes, bytes], IntArray] = {}
     for run in runs:
         used = np.flatnonzero(run.steps >= max(first, warmup(run.rates), 1))
         if used.size < FEWEST_POINTS:
@@ -129,7 +133,7 @@ def groups(runs: Sequence[Run], scale: Scale) -> list[Group]:
         if used.size > MOST_POINTS:
             used = used[np.linspace(0, used.size - 1, MOST_POINTS).round().astype(int)]
         steps = run.steps[used]
-        key = run.rates.tobytes(), run.batches.tobytes(), steps.tobytes()
+        key = schedule_key(run), steps.tobytes()
         found.setdefault(key, []).append((run.losses[used], run))
         places[key] = steps
     return [
@@ -142,6 +146,11 @@ def groups(runs: Sequence[Run], scale: Scale) -> list[Group]:
         )
         for key, members in found.items()
     ]
+
+
+def schedule_key(run: Run) -> bytes:
+    """The same for runs with the same rates and batches, and short: runs may have 10^6 updates."""
+    return hashlib.sha256(run.rates.tobytes() + run.batches.tobytes()).digest()
 
 
 def _means(values: FloatArray, steps: int) -> FloatArray:

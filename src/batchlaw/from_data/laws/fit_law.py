@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -38,8 +38,8 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
     rule
         The optimizer, where the runs do not have it.
     """
-    own, scale, found = _prepared(runs, rule)
-    family = members(own, scale, _several_batches(runs))
+    given, own, scale, found = _prepared(runs, rule)
+    family = members(own, scale, _several_batches(given))
     # Searches spend their time in compiled loops, which leave other threads free.
     with ThreadPoolExecutor(cores()) as pool:
         candidates = list(pool.map(lambda member: cross_validated(member, found), family))
@@ -47,10 +47,10 @@ def fit_law(runs: Sequence[Run], *, rule: UpdateRule | None = None) -> TrainingL
     return TrainingLaw(
         chosen.fit,
         covariance(chosen.fit, found),
-        Misfit.of(chosen, found, runs),
-        _seen(runs, found),
+        Misfit.of(chosen, found, given),
+        _seen(given, len(set(schedules(found)))),
         {c.fit.member.name: c.score for c in candidates},
-        tuple(_unidentified(runs)),
+        tuple(_unidentified(given)),
     )
 
 
@@ -66,7 +66,7 @@ def baseline_scores(
     runs, rule
         As for `fit_law`.
     """
-    own, _, found = _prepared(runs, rule)
+    _, own, _, found = _prepared(runs, rule)
     laws: list[PublishedLaw] = [*PUBLISHED]
     refused: dict[str, float | str] = {}
     try:
@@ -78,53 +78,74 @@ def baseline_scores(
 
 def _prepared(
     runs: Sequence[Run], rule: UpdateRule | None
-) -> tuple[UpdateRule, Scale, list[Group]]:
-    """Optimizer, units and schedules of the runs; or why no law can be fitted to them."""
-    if isinstance(runs, Run) or not all(isinstance(run, Run) for run in runs):
-        raise InputError("runs", "must be a list of bl.Run", type(runs).__name__)
-    if len(runs) < FEWEST:
+) -> tuple[list[Run], UpdateRule, Scale, list[Group]]:
+    """Runs, optimizer, units and schedules; or why no law can be fitted to them."""
+    given = _checked(runs)
+    if len(given) < FEWEST:
         raise InputError(
-            "runs", f"must be at least {FEWEST}, with different schedules", f"{len(runs)}"
+            "runs", f"must be at least {FEWEST}, with different schedules", f"{len(given)}"
         )
-    if not all(run.rates.any() for run in runs):
-        raise InputError("runs", "must each have a rate above 0")
-    own, scale = _rule(runs, rule), Scale.of(runs)
-    found = groups(runs, scale)
+    own, scale = _rule(given, rule), Scale.of(given)
+    found = groups(given, scale)
     different = len(set(schedules(found)))
     if different < FEWEST:
         raise InputError("runs", f"must have at least {FEWEST} different schedules", f"{different}")
-    lowest = min(float(g.losses.min()) for g in found)
-    if lowest <= 0.0:
-        raise InputError("runs", "must have losses above 0", f"{lowest:g}")
-    return own, scale, found
+    return given, own, scale, found
+
+
+def _checked(runs: Sequence[Run]) -> list[Run]:
+    """The runs, each with something that moves and losses above 0."""
+    if isinstance(runs, Run) or not isinstance(runs, Iterable):
+        raise InputError("runs", "must be a list of bl.Run", type(runs).__name__)
+    given = list(runs)
+    for i, run in enumerate(given):
+        if not isinstance(run, Run):
+            raise InputError("runs", "must be bl.Run", f"{type(run).__name__} at position {i + 1}")
+        if not run.rates.any():
+            need = "must each have a rate above 0"
+            raise InputError("runs", need, f"only zeros in run {i + 1}")
+        if run.losses.min() <= 0.0:
+            need = "must have losses above 0"
+            raise InputError("runs", need, f"{run.losses.min():g} in run {i + 1}")
+    return given
 
 
 def _rule(runs: Sequence[Run], rule: UpdateRule | None) -> UpdateRule:
     """The optimizer of the runs; one for all."""
-    rules = {repr((r.name, options_of(r))): r for r in (run.rule for run in runs) if r is not None}
+    if rule is not None and not isinstance(rule, UpdateRule):
+        raise InputError("rule", "must be an update rule, such as bl.sgd()", repr(rule)[:60])
+    known = [*(run.rule for run in runs), rule]
+    rules = {repr((r.name, options_of(r))): r for r in known if r is not None}
     if len(rules) > 1:
         names = ", ".join(sorted({optimizer_of(r) for r in rules.values()}))
         raise InputError("runs", "must have one optimizer with the same options", names)
-    if rule is None and not rules:
+    if not rules:
         raise InputError(
             "rule", "must be given where the runs do not have one", hint="bl.adam(...)"
         )
-    return rule if rule is not None else next(iter(rules.values()))
+    return next(iter(rules.values()))
 
 
 def _several_batches(runs: Sequence[Run]) -> bool:
-    low = min(float(run.batches.min()) for run in runs)
-    return max(float(run.batches.max()) for run in runs) > 1.2 * low
+    low, high = np.transpose([_batches_of(run) for run in runs])
+    return bool(high.max() > 1.2 * low.min())
 
 
-def _seen(runs: Sequence[Run], found: Sequence[Group]) -> Seen:
+def _batches_of(run: Run) -> tuple[float, float]:
+    """Smallest and largest batch of a run, but for 2 % of the updates: the last may be partial."""
+    low, high = np.quantile(run.batches, [0.02, 0.98], method="nearest")
+    return float(low), float(high)
+
+
+def _seen(runs: Sequence[Run], different: int) -> Seen:
+    low, high = np.transpose([_batches_of(run) for run in runs])
     return Seen(
         len(runs),
-        len(set(schedules(found))),
+        different,
         max(int(run.steps[-1]) for run in runs),
-        min(float(run.batches.min()) for run in runs),
-        max(float(run.batches.max()) for run in runs),
-        max(float(run.batches.max() / run.batches.min()) for run in runs),
+        float(low.min()),
+        float(high.max()),
+        float((high / low).max()),
         min(float(run.rates.max()) for run in runs),
         max(float(run.rates.max()) for run in runs),
     )

@@ -12,8 +12,9 @@ states of `_base/kernels/law_states.py`, e the effective rate, h the curvature, 
 
     d tau = e h^(1 + psi)        d x = e h        w = e^2 h^2 / B (1 + (k - 1) (1 + tau/tau_0)^-p)
 
-SGD's law in the paper is e = g, h = 1, k = 1: tau = x = sum g, w = g^2/B, p = (b-1)/a,
-q = 2 - 1/a. Every member adds something to another:
+``Member.terms`` has it as a level e h / B that is approached in the clock x, with a memory of
+exponent f = q - 1. SGD's law in the paper is e = g, h = 1, k = 1: tau = x = sum g, w = g^2/B,
+p = (b-1)/a, q = 2 - 1/a. Every member adds something to another:
 
 - *Adam*: e = g / sqrt(v), v the average of h/B with the memory of beta2;
 - *norm*: e is divided by the norm of the weights, which grows with every update and shrinks by
@@ -21,7 +22,8 @@ q = 2 - 1/a. Every member adds something to another:
 - *curvature*: h follows, within a lag, what the temperature e/B allows (sharp directions are left
   where noise is large), and both clocks slow down with it;
 - *early noise*: k is free: the noise is larger or smaller while much is left to be learned;
-- *exponents*: instead of all that, d tau = g B^alpha, dx = g^theta, w = g^(theta + omega) / B^beta.
+- *rate exponents*: dx = e^theta h, w = e^(theta + omega) h^2 / B;
+- *batch exponents*: in place of Adam and curvature, d tau = e B^alpha, and 1 / B^beta in w.
 """
 
 from __future__ import annotations

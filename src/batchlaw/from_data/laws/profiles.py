@@ -37,10 +37,10 @@ def law_profiles(
     allowed = unit_variance(law.fit, found) * quantile(level) ** 2
     least = objective(law.fit, law.fit, found)
     intervals = {}
-    for j, (name, (low, high)) in enumerate(list(law.intervals(level).items())):
-        if j == len(law.member.shape):
-            break
-        parameter, here = law.member.shape[j], float(law.fit.coordinates[j])
+    curved = law.intervals(level)
+    for j, parameter in enumerate(law.member.shape):
+        here = float(law.fit.coordinates[j])
+        low, high = curved[parameter.name]
 
         def end(guess: float, bound: float, j: int = j, here: float = here) -> float:
             # Along a parabola the objective grows with the square of the distance: step by its
@@ -59,7 +59,7 @@ def law_profiles(
 
         bottom, top = parameter.inner(parameter.low), parameter.inner(parameter.high)
         nearest = 1e-3  # where the curvature's end is the bound itself, start a little way off
-        intervals[name] = (
+        intervals[parameter.name] = (
             parameter.outer(end(min(parameter.inner(low), here - nearest), bottom)),
             parameter.outer(end(max(parameter.inner(high), here + nearest), top)),
         )

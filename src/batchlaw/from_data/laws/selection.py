@@ -10,7 +10,7 @@ import numpy as np
 
 from batchlaw._base.checks import FloatArray
 from batchlaw._base.errors import InputError
-from batchlaw.from_data.laws.curves import Group
+from batchlaw.from_data.laws.curves import Group, schedule_key
 from batchlaw.from_data.laws.least_squares import Fit, fit
 from batchlaw.from_data.laws.member import Member
 from batchlaw.from_data.laws.published.base import PublishedLaw
@@ -104,6 +104,6 @@ def _folds(groups: Sequence[Group]) -> list[list[int]]:
 
 def schedules(groups: Sequence[Group]) -> list[int]:
     """The number of every group's schedule, from 0 in their order."""
-    keys = [(g.run.rates.tobytes(), g.run.batches.tobytes()) for g in groups]
+    keys = [schedule_key(g.run) for g in groups]
     place = {key: k for k, key in enumerate(dict.fromkeys(keys))}
     return [place[key] for key in keys]

@@ -112,8 +112,7 @@ class TrainingLaw:
     misfit : Misfit
     seen : Seen
     held_out : mapping
-        Root mean square error over the last 30 % of schedules that were left out, by member and
-        by published law.
+        Root mean square error over the last 30 % of schedules that were left out, by member.
     unidentified : tuple
         Parameters that these runs say nothing about, with the reason.
     """
@@ -172,6 +171,8 @@ class TrainingLaw:
 
         The band has the uncertainty of the parameters, the misfit that runs of similar length and
         rate show (larger where batches change as in none of them), and the spread between seeds.
+        It does not hold for the first updates, a tenth of the longest run: no loss of them was
+        fitted.
 
         Parameters
         ----------
@@ -260,7 +261,11 @@ class TrainingLaw:
             moved = x.copy()
             moved[j] += move
             slope[j] = (exponent(moved) - here) / move
-        variance = float(slope @ self.covariance[: x.size, : x.size] @ slope)
+        # A coordinate that the runs do not identify is off by its whole range, and not more.
+        block = self.covariance[: x.size, : x.size]
+        ranges = np.array([p.inner(p.high) - p.inner(p.low) for p in self.member.shape])
+        slope *= np.minimum(1.0, ranges / np.sqrt(np.maximum(np.diag(block), 1e-300)))
+        variance = float(slope @ block @ slope)
         half = quantile(level) * math.sqrt(max(variance, 0.0))
         return here, here - half, here + half
 
