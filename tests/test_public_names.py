@@ -46,7 +46,7 @@ SUBMODULES = {
     """,
     "estimate": """
         EstimatedSpectrum InfluenceBand ModelSpectrum Regret Tail adam_influence
-        check_features data_kernels estimate_spectrum fit_tail influence_band
+        check_features data_kernels estimate_spectrum fit_tail influence_band law_profiles
         plug_in_regret population_spectrum read_features sample_eigenvalues
     """,
     "plots": """

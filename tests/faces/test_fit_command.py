@@ -53,6 +53,18 @@ def logs(folder):
     return [str(folder / f"{name}.csv") for name in SCHEDULES]
 
 
+def test_profiles_take_the_place_of_intervals_from_the_curvature(logs, capsys):
+    assert main(["fit", *logs, *OPTIMIZER, "--json"]) == 0
+    curved = json.loads(capsys.readouterr().out)
+    assert main(["fit", *logs, *OPTIMIZER, "--profile", "--json"]) == 0
+    profiled = json.loads(capsys.readouterr().out)
+    assert profiled["parameters"] == curved["parameters"]
+    changed = {n for n, v in profiled["intervals"].items() if v != curved["intervals"][n]}
+    assert changed
+    assert not changed & {"floor", "progress", "hill"}
+    assert profiled["seconds"]["profiles"] > 0.0
+
+
 def test_fit_says_first_how_well_it_predicts_and_writes_the_law(logs, tmp_path, capsys):
     output = tmp_path / "law.json"
     assert main(["fit", *logs, *OPTIMIZER, "--output", str(output)]) == 0

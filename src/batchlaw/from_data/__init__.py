@@ -13,6 +13,7 @@ from batchlaw.from_data.estimated_spectrum import (
     sample_eigenvalues,
 )
 from batchlaw.from_data.feature_file import read_features
+from batchlaw.from_data.laws.profiles import law_profiles
 from batchlaw.from_data.regret import Regret, plug_in_regret
 from batchlaw.from_data.tail import Tail, fit_tail
 from batchlaw.influences.adaptive import adam_influence
@@ -30,6 +31,7 @@ __all__ = [
     "estimate_spectrum",
     "fit_tail",
     "influence_band",
+    "law_profiles",
     "plug_in_regret",
     "population_spectrum",
     "read_features",

@@ -191,7 +191,7 @@ class TrainingLaw:
         losses, table = slopes(self.fit, Rows.of(gamma, sizes, at, self.member.scale))
         variance = np.einsum("ij,jk,ik->i", table, self.covariance, table)
         beyond = self.seen.beyond(gamma, sizes)
-        level_error = self._strangeness(beyond) * self.misfit.at(gamma.size, float(gamma.max()))
+        level_error = self._misfit(gamma, sizes)
         half = deviations * np.sqrt(
             np.maximum(variance, 0.0) + level_error**2 + self.misfit.seeds**2
         )
@@ -208,7 +208,7 @@ class TrainingLaw:
     ) -> tuple[float, float, float]:
         """Final loss of one schedule less that of another, with a band.
 
-        The band is that of the means over seeds.
+        The band is that of the means over seeds, with the larger misfit of the two.
 
         Parameters
         ----------
@@ -226,8 +226,7 @@ class TrainingLaw:
         change, slope = float(loss[0] - other[0]), table[0] - base[0]
         if np.array_equal(gamma, own) and np.array_equal(sizes, own_sizes):
             return 0.0, 0.0, 0.0
-        strange = self._strangeness(self.seen.beyond(gamma, sizes))
-        misfit = strange * self.misfit.at(gamma.size, float(gamma.max()))
+        misfit = max(self._misfit(gamma, sizes), self._misfit(own, own_sizes))
         half = deviations * math.sqrt(max(float(slope @ self.covariance @ slope), 0.0) + misfit**2)
         return change, change - half, change + half
 
@@ -308,9 +307,11 @@ class TrainingLaw:
             lines.append(f"noise that is left ~ batch^-{beta:.2f} ({low:.2f} to {high:.2f})")
         return "\n".join([*lines, *(f"not identified: {note}" for note in self.unidentified)])
 
-    def _strangeness(self, beyond: Mapping[str, float]) -> float:
-        factors = [f for name, f in beyond.items() if "batch" in name]
-        return 1.0 + (STRANGE if factors else 0.0)
+    def _misfit(self, rates: FloatArray, batches: FloatArray) -> float:
+        """Of a run's level: larger where batches do what they did in no run."""
+        strange = any("batch" in name for name in self.seen.beyond(rates, batches))
+        near = self.misfit.at(rates.size, float(rates.max()))
+        return near * (1.0 + (STRANGE if strange else 0.0))
 
     @staticmethod
     def _schedule(
