@@ -16,6 +16,7 @@ from batchlaw.evidence.claims.registry import FAMILIES, all_claims
 from batchlaw.faces.cli import app, main
 from pages import PAGES, inline_commands, inline_options, parts
 from paths import DOCS, EXAMPLES, ROOT, TESTS, file_of
+from small_laws import small_law
 
 NUMBER = r"-?\d+\.\d+"
 COMMANDS = [name for name in app if not name.startswith("-")]
@@ -187,8 +188,9 @@ def test_the_code_and_the_quick_commands_of_a_page_run(document, tmp_path, monke
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
     (tmp_path / "examples").symlink_to(EXAMPLES)
-    # What pages take for granted: a file of features, and a function that builds a model.
+    # What pages take for granted: a file of features, a fitted law, a function that builds a model.
     np.savez("features.npz", np.random.default_rng(0).standard_normal((64, 8)))
+    (tmp_path / "law.json").write_text(small_law().to_json())
     (tmp_path / "my_training.py").write_text(MY_TRAINING)
     monkeypatch.setattr("dask.distributed.SSHCluster", create_autospec(SSHCluster))
     monkeypatch.setattr("builtins.input", str)
