@@ -14,6 +14,7 @@ from batchlaw.design.law_settings import Setting, law_settings, several_batches
 from batchlaw.design.rule_scores import CONSTANT
 from batchlaw.from_data.laws.training_law import TrainingLaw
 from batchlaw.plans.advice import Advice, PlanTask, constant_words, equal_samples
+from batchlaw.plans.evidence import UNTRAINED
 from batchlaw.plans.verdict import SETTING, Verdict
 from batchlaw.risk.procedures import OnePass
 from batchlaw.schedule.optimizers import optimizer_of, options_of
@@ -21,6 +22,12 @@ from batchlaw.schedule.update_rule import UpdateRule
 
 # Of the bands of losses, of their differences, and of the exponent of the batch.
 LEVEL = 0.9
+
+# What training showed of such plans; the table is in the page.
+TRAINED = (
+    "trained in eight settings of one small transformer, plans of such laws changed the loss by "
+    "what the laws promised, within 0.013 (docs/training_laws.md)"
+)
 
 Range = tuple[float, float, float]
 
@@ -267,8 +274,8 @@ def _evidence(law: TrainingLaw) -> str:
         changed = f"the batch changes within a run by a factor of up to {seen.largest_change:.3g}"
     return (
         f"a law fitted to {seen.runs} runs with {seen.schedules} schedules; error on schedules "
-        f"left out {law.held_out[law.member.name]:.2g}, as {law.member.name}; {changed}; this "
-        "answer itself was not trained"
+        f"left out {law.held_out[law.member.name]:.2g}, as {law.member.name}; {changed}; "
+        f"{TRAINED}; {UNTRAINED}"
     )
 
 
