@@ -293,21 +293,39 @@ TARGET = ["--rates", "cosine", "--steps", "1000", "--gamma", "0.004", "--mean-ba
 
 
 def test_the_command_writes_run_files_that_a_training_job_can_follow(tmp_path, capsys):
-    words = ["design", "--optimizer", "adamw", *TARGET, "--output-dir", str(tmp_path / "next")]
-    assert main([*words, "--multiple-of", "8"]) == 0
-    out = capsys.readouterr().out
-    assert out.startswith("Recommended: ")
+    words = ["design", "--optimizer", "adamw", *TARGET, "--multiple-of", "8"]
+    assert main([*words, "--json"]) == 0
+    recommended = json.loads(capsys.readouterr().out)
+    assert main([*words, "--output-dir", str(tmp_path / "next")]) == 0
+    assert capsys.readouterr().out.startswith("Recommended: ")
     with (tmp_path / "next" / "runs.csv").open(newline="") as file:
         listed = list(csv.DictReader(file))
-    assert list(listed[0]) == ["name", "steps", "peak", "rates", "batch", "samples", "file"]
+    assert list(listed[0]) == ["path", "rates", "batch"]
     files = {path.name for path in (tmp_path / "next").iterdir()}
-    assert files == {"runs.csv", *(row["file"] for row in listed)}
-    for row in listed:
-        columns = read_columns(tmp_path / "next" / row["file"], ("step", "rate", "batch"))
-        np.testing.assert_array_equal(columns["step"], np.arange(1, int(row["steps"]) + 1))
-        assert columns["rate"].max() == pytest.approx(float(row["peak"]))
-        assert columns["batch"].sum() == int(row["samples"])
+    assert files == {"runs.csv", *(row["rates"] for row in listed)}
+    runs = next(s["runs"] for s in recommended["sets"] if len(s["runs"]) == len(listed))
+    for row, run in zip(listed, runs, strict=True):
+        columns = read_columns(tmp_path / "next" / row["rates"], ("step", "rate", "batch"))
+        np.testing.assert_array_equal(columns["step"], np.arange(1, run["steps"] + 1))
+        assert columns["rate"].max() == pytest.approx(run["peak"])
+        assert columns["batch"].sum() == run["samples"]
         assert np.all(columns["batch"] % 8 == 0)
+
+
+def test_logs_beside_the_run_files_are_a_list_that_fit_reads(tmp_path, capsys):
+    where = tmp_path / "next"
+    words = ["design", "--optimizer", "adamw", *TARGET, "--output-dir", str(where)]
+    assert main(words) == 0
+    with (where / "runs.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            set_ = read_columns(where / row["rates"], ("step", "rate", "batch"))
+            clock = np.cumsum(set_["rate"])
+            losses = 2.0 + (1.0 + clock) ** -0.5 + 20.0 * set_["rate"] / set_["batch"] ** 0.3
+            lines = [f"{t},{losses[t - 1]}" for t in range(2, losses.size + 1, 2)]
+            (where / row["path"]).write_text("\n".join(["step,loss", *lines]))
+    capsys.readouterr()
+    assert main(["fit", "--run-list", str(where / "runs.csv"), "--optimizer", "adamw"]) == 0
+    assert capsys.readouterr().out.startswith("predicts schedules that were left out")
 
 
 def test_the_command_reads_a_law_and_prints_json(tmp_path, capsys):

@@ -192,6 +192,20 @@ def test_plans_of_sgd_point_at_the_small_study():
     assert made.verdict.evidence.endswith(f"(docs/small_study.md); {UNTRAINED}")
 
 
+def test_plans_for_momentum_point_at_the_benchmark_where_they_gained_nothing():
+    made = bl.plan(bl.wsd(60, 0.05), 480, rule=bl.sgd(momentum=0.9, pytorch=True))
+    assert made.verdict.evidence.endswith(f"changed nothing there (docs/study.md); {UNTRAINED}")
+    runs = bl.datasets.batch_schedules("small-momentum")
+    for shape in ("wsd-linear", "wsd"):
+        by_seed = {
+            name: {r.facts["seed"]: r.final_loss for r in runs
+                   if (r.facts["rates"], r.facts["schedule"]) == (shape, name)}
+            for name in ("constant", "default plan")
+        }  # fmt: skip
+        change = [by_seed["default plan"][k] - by_seed["constant"][k] for k in range(5)]
+        assert abs(np.mean(change)) < 3.0 * np.std(change, ddof=1) / np.sqrt(5)
+
+
 @pytest.mark.slow
 def test_the_evidence_of_a_plan_follows_its_answer():
     """At mean batch 64 the answer for these rates is a constant batch."""

@@ -76,7 +76,7 @@ class ShortRun:
         return f"{self.first} then {self.second}" if change else f"{self.first}"
 
     def row(self, name: str) -> dict[str, str | int | float]:
-        """The run as a row of a list of runs; ``file`` has its rates and batches."""
+        """The run in plain values; ``file`` has its rates and batches."""
         return {
             "name": name,
             "steps": self.steps,

@@ -13,6 +13,7 @@ from batchlaw._base.errors import InputError, arg
 from batchlaw._base.files import OutputDirectory
 from batchlaw._base.version import __version__
 from batchlaw.design.by_words import budget_by_words, rates_by_words, word
+from batchlaw.design.logs_by_words import PATH
 from batchlaw.design.next_runs import MOST, NextRuns, RunSet, next_runs
 from batchlaw.design.short_runs import ShortRun
 from batchlaw.design.vocabulary import rate_words
@@ -86,8 +87,8 @@ def design(
     json_
         Print JSON instead of tables.
     output_dir
-        Directory for runs.csv, which lists the recommended runs, and a file with step, rate and
-        batch for each.
+        Directory for a file with step, rate and batch of each recommended run, and for runs.csv,
+        the list that ``fit --run-list`` reads once each run's log is beside it.
     """
     output = None if output_dir is None else OutputDirectory(output_dir)
     gamma = rates_by_words(_target(rates.words()))
@@ -110,7 +111,7 @@ def design(
     if output is not None:
         with output.transaction() as files:
             named = _named(found.recommended)
-            files.csv("runs.csv", [run.row(name) for name, run in named.items()])
+            files.csv("runs.csv", [_to_log(name) for name in named])
             for name, run in named.items():
                 files.csv(f"{name}.csv", _updates(run))
     if json_:
@@ -120,6 +121,11 @@ def design(
     if output_dir is not None:
         print(f"\nruns.csv and a file with step, rate and batch for each run in {output_dir}")
     return 0
+
+
+def _to_log(name: str) -> dict[str, str]:
+    """A row of the list of runs: where the log goes, and what was set."""
+    return {PATH: f"{name}_log.csv", "rates": f"{name}.csv", "batch": f"{name}.csv"}
 
 
 def _target(words: dict[str, Any]) -> dict[str, Any]:
