@@ -1,10 +1,12 @@
 """The benchmarks of fitted laws: tables in the docs, and what needs no public data."""
 
+import re
 import sys
 
 import numpy as np
 
 import batchlaw as bl
+from batchlaw.plans.law_plan import TRAINED
 from paths import BENCHMARKS, DOCS
 
 sys.path.insert(0, str(BENCHMARKS))
@@ -31,6 +33,15 @@ def test_the_page_has_the_stored_differences_of_trained_plans():
         assert shown[key][4] == trained.bold(change)
         assert shown[key][6] == str(len(losses))
         assert shown[key][8] == stages
+
+
+def test_the_evidence_of_a_plan_by_a_law_is_what_the_page_shows():
+    promised, shown = (
+        np.array([float(re.search(r"[+-][\d.]+", row[column])[0]) for row in rows("trained")])
+        for column in (2, 4)
+    )
+    assert promised.size == 8
+    assert f"within {np.ceil(1000 * np.abs(promised - shown).max()) / 1000:.3f} " in TRAINED
 
 
 def test_trained_plans_spend_the_constant_batch_s_samples():
